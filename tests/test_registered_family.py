@@ -154,7 +154,7 @@ def test_a_family_that_does_not_describe_itself_is_refused() -> None:
         (Undecorated, r"write @dataclass\(frozen=True\) above the class"),
         (Annotated, r"write @dataclass\(frozen=True\) above the class"),
         (Meaningless, "say what gamma means"),
-        (Hidden, "give gamma a default, because nobody is asked for it"),
+        (Hidden, "give gamma a default, because users are not asked for it"),
         (Unkind, "the kind of gamma must be one of troth.models.parameters, such as positive, not 'positive'"),
         (Negative, "gamma must be above 0, not -1.0"),
         (Shifted, "'levels' is taken; give the parameter another name"),

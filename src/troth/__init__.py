@@ -1,7 +1,7 @@
 """Troth pays for data so that telling the truth pays best.
 
 A model is two functions, ``statistics`` and ``log_evidence``. The second difference of ``log_evidence`` is how much a
-provider's data and its peers' data say about each other. Payments are computed from it.
+provider's data and its peers' data say about each other; payments are computed from it.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ if TYPE_CHECKING:
     from troth.results.pay import verify as verify
     from troth.results.result import Result as Result
 
-# Modules are imported when one of their names is used, so that `import troth` is fast.
-_HOMES = {
+# A module is imported when one of its names is first used, so that `import troth` is fast.
+_NAMES_BY_MODULE = {
     "troth.audits": "Audit BestResponse Comparison Finding audit baselines best_response compare strategies",
     "troth.campaigns.records.ledger": "LedgerError",
     "troth.campaigns.model_file": "load_model save_model",
@@ -104,18 +104,18 @@ _HOMES = {
     "troth.results.pay": "pay verify",
     "troth.results.result": "Result",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
-_MODULES = ("history", "models")
+_MODULE_BY_NAME = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
+_SUBMODULES = ("history", "models")
 
-__all__ = [*_HOME_OF, *_MODULES, "__version__"]
+__all__ = [*_MODULE_BY_NAME, *_SUBMODULES, "__version__"]
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
+    if name in _SUBMODULES:
         return import_module(f"troth.{name}")
-    if name in _HOME_OF:
-        return getattr(import_module(_HOME_OF[name]), name)
+    if name in _MODULE_BY_NAME:
+        return getattr(import_module(_MODULE_BY_NAME[name]), name)
     raise AttributeError(f"module 'troth' has no attribute {name!r}")
 
 

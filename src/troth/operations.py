@@ -1,6 +1,6 @@
-"""The operations that a service offers: each entry defines route, access, client method and OpenAPI.
+"""The operations of the API: each entry defines a route, its access, a client method and its OpenAPI description.
 
-This is plain data. `troth.service.api` mounts it and `troth.client.Client` calls it; neither knows the other.
+This is plain data. `troth.service.api` serves it and `troth.client.Client` calls it; neither imports the other.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ PREFIX = "/api/v1"
 Scope = Literal["read", "submit", "manage"]
 SCOPES: tuple[Scope, ...] = ("read", "submit", "manage")
 Pool = Literal["health", "reads", "writes", "passwords", "work", "parsing"]
-"""Kinds of work that never wait for each other."""
+"""Kinds of work. Each has a thread pool of its own, so that no kind waits for another."""
 Size = Literal["small", "large", "upload"]
-"""How large a body may be; an upload is counted while it is stored."""
+"""Limits on the size of request bodies; the size of an upload is checked while it is stored."""
 
 
 def names_in(path: str) -> tuple[str, ...]:
-    """Return the names of the parameters in a path, in order."""
+    """Return the names of a path's parameters, in order."""
     return tuple(name for _, name, _, _ in Formatter().parse(path) if name is not None)
 
 
 class Access(NamedTuple):
-    """Who may use a route: the roles, none for everybody, and the scope that a token needs."""
+    """Who may use a route: the roles, empty for everybody, and the scope that a token needs."""
 
     roles: tuple[str, ...] = ()
     scope: Scope | None = None
 
 
 class Content(NamedTuple):
-    """A body that is a file: its media type, and the name under which it is saved."""
+    """A body that is a file: its media type, and the name to save it under."""
 
     media_type: str
     file_name: str = ""
@@ -41,14 +41,15 @@ class Content(NamedTuple):
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing that programs can ask of a service.
+    """One operation of the API.
 
-    ``input`` and ``output`` are the bodies of request and response: a model of `troth.service.requests` or `responses`
-    by name, a file, or nothing. An operation that is ``keyed`` takes an idempotency key: sent again under its key, it
-    is done once and answered alike. One that returns a secret takes none, because replies under keys are stored.
+    ``input`` and ``output`` describe the bodies of request and response: the name of a model in
+    `troth.service.requests` or `responses`, a file, or None. A ``keyed`` operation accepts an idempotency key: requests
+    that repeat a key are executed once and get the same reply. Operations that return secrets accept no key, because
+    replies to keyed requests are stored.
     """
 
-    name: str  # of the function in `troth.service.api`, of the client's method and of the operation in OpenAPI
+    name: str  # also of the handler in `troth.service.api`, the client's method and the operation in OpenAPI
     method: str
     path: str  # below `PREFIX`
     access: Access
@@ -56,25 +57,25 @@ class Operation:
     input: str | Content | None = None
     output: str | Content | None = None
     query: tuple[str, ...] = ()
-    status: int = 200  # of a response that grants the request
-    refusals: tuple[int, ...] = ()  # statuses that do not follow from the path, the input and the access
+    status: int = 200  # of a successful response
+    refusals: tuple[int, ...] = ()  # error statuses besides those that path, input and access imply
     keyed: bool = False
-    slow: Pool | None = None  # where it takes longer than a look at the database or a change to it
+    slow: Pool | None = None  # the pool, if it takes longer than to read or write the database
     size: Size = "small"  # of the request's body
 
     @property
     def route(self) -> str:
-        """Its method and its path, as a table of routes has them."""
+        """The method and the full path."""
         return f"{self.method} {PREFIX}{self.path}"
 
     @property
     def pool(self) -> Pool:
-        """The kind of work that it is."""
+        """The thread pool that runs it."""
         return self.slow or ("reads" if self.method == "GET" else "writes")
 
     @property
     def repeatable(self) -> bool:
-        """Whether sending it twice does no harm."""
+        """Whether it is safe to send it twice."""
         return self.keyed or self.method != "POST"
 
 
@@ -87,7 +88,7 @@ CAMPAIGN = "/campaigns/{campaign}"
 MEMBER = CAMPAIGN + "/providers/{member}"
 ROUND = CAMPAIGN + "/rounds/{number}"
 SUBMISSION = ROUND + "/submissions/{submission}"
-"""Where things are: below `PREFIX` for programs, and for people."""
+"""The paths of resources: of the API below `PREFIX`, and of the pages."""
 
 _ACCOUNTS = (
     Operation("health", "GET", "/health", ANYONE, "Report that the service and its database respond.", output="Health",
@@ -100,7 +101,7 @@ _ACCOUNTS = (
     Operation("revoke_token", "DELETE", "/tokens/{token}", Access(_BOTH, "manage"), "Revoke one of your tokens.",
         status=204),
     Operation("accept_invitation", "POST", "/invitations", ANYONE,
-        "Accept an invitation: the account of the token that is sent, or else a new one, becomes the provider.",
+        "Accept an invitation with the account of the token or, without a token, with a new account.",
         input="Acceptance", output="JoinedAccount", status=201, refusals=(403, 404, 409), slow="passwords"),
     Operation("choose_password", "POST", "/passwords", ANYONE,
         "Choose a password with a one-time sign-in link; this signs out all sessions and revokes all tokens.",
@@ -130,7 +131,7 @@ _CAMPAIGNS = (
         "Return a new one-time invitation for a provider who has not joined; any earlier link stops working.",
         output="Invited", status=201, refusals=(409,)),
     Operation("revoke_provider", "DELETE", MEMBER, _MANAGE,
-        "Let a provider send no more data; its reports to closed rounds stay.", status=204),
+        "Revoke a provider: it can send no more data; its reports to closed rounds stay.", status=204),
 )  # fmt: skip
 _ROUNDS = (
     Operation("list_rounds", "GET", f"{CAMPAIGN}/rounds", _READ, "List the rounds.", output="Rounds"),
@@ -179,7 +180,7 @@ _LEDGERS = (
         "Show payments and the reasons for them: all, or your own once the round is published.",
         output="Payments", refusals=(409,)),
     Operation("show_tasks", "GET", f"{ROUND}/tasks", _PROVIDER_READS,
-        "Show what your reports on tasks earned, and why on some of them, once the round is published.",
+        "Show what your reports on tasks earned, with the reasons for a sample, once the round is published.",
         output="TaskPay", refusals=(409,)),
     Operation("show_payment", "GET", ROUND + "/payments/{member}", _ANALYST_READS,
         "Show one provider's payment and the reasons for it.", output="Payments", refusals=(409,)),
@@ -192,7 +193,7 @@ _LEDGERS = (
     Operation("payments_file", "GET", f"{CAMPAIGN}/payments.csv", _ANALYST_READS, "Return all payments as CSV.",
         output=Content("text/csv", "payments.csv"), refusals=(409,)),
     Operation("page_file", "GET", f"{CAMPAIGN}/report", _ANALYST_READS,
-        "Return what was paid and why as one HTML page that needs no network.",
+        "Return all payments with their explanations as one HTML page that needs no network.",
         output=Content("text/html", "report.html"), refusals=(409,), slow="work"),
     Operation("show_head", "GET", f"{CAMPAIGN}/head", _READ,
         "Show the signed head of the ledger, with the proof that it continues the ledger's first lines.",
@@ -200,14 +201,14 @@ _LEDGERS = (
     Operation("list_payouts", "GET", f"{CAMPAIGN}/payouts", _ANALYST_READS,
         "List payments, and whether they were paid out.", output="Payouts", refusals=(409,)),
     Operation("export_payouts", "POST", f"{CAMPAIGN}/payouts", _MANAGE,
-        "Make a batch of all payments that are not in one yet; pay out each batch once, and everybody is paid once.",
+        "Create a batch of all payments that are in no batch yet; pay out each batch once, and everybody is paid once.",
         output="Batch", status=201, refusals=(409,), keyed=True),
     Operation("show_payouts", "GET", f"{CAMPAIGN}/payouts/{{number}}", _ANALYST_READS,
         "Show a batch of payouts; it never changes.", output="Batch"),
     Operation("payouts_file", "GET", f"{CAMPAIGN}/payouts/{{number}}/payouts.csv", _ANALYST_READS,
         "Return a batch of payouts as CSV; it never changes.", output=Content("text/csv", "payouts.csv")),
     Operation("void_payout", "POST", f"{CAMPAIGN}/payouts/{{payout}}/void", _MANAGE,
-        "Note that a payment is not paid out, and why.",
+        "Record that a payment is not paid out, and why.",
         input="Voiding", output="Payouts", refusals=(409,), keyed=True),
     Operation("verify_ledger", "POST", f"{CAMPAIGN}/verify", _ANALYST_READS,
         "Check every byte of the ledger and recompute every payment.", output="Verified", refusals=(409,), slow="work"),
@@ -224,7 +225,7 @@ OPERATIONS: tuple[Operation, ...] = tuple(operation for group in GROUPS.values()
 
 
 def operation_at(method: str, path: str) -> Operation | None:
-    """Return the operation that a request is for.
+    """Return the operation for a request's method and path, or None if there is none.
 
     Examples
     --------
@@ -238,7 +239,7 @@ def operation_at(method: str, path: str) -> Operation | None:
 
 
 def matching(text: str, patterns: list[str]) -> str | None:
-    """Return the pattern of an address that a text matches; of several, the one with the fewest parameters."""
+    """Return the path pattern that a text matches; of several, the one with the fewest parameters."""
     matches = [pattern for pattern in patterns if _compiled(pattern).fullmatch(text)]
     return min(matches, key=lambda pattern: pattern.count("{"), default=None)
 

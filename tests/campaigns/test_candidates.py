@@ -182,7 +182,7 @@ def test_everybody_sees_how_many_candidates_are_left(
     campaign: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     assert run(monkeypatch, "pay", campaign, "--anyway", "--no-report") == 0
-    assert "of 12 candidates a report leaves" in capsys.readouterr().out
+    assert "effective candidates out of 12:" in capsys.readouterr().out
     result = troth.pay(campaign, ledger=campaign.parent / "ledger.jsonl", anyway=True)
     effective = result.effective_candidates
     assert effective is not None

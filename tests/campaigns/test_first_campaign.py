@@ -19,7 +19,7 @@ from troth.campaigns.starter.examples import init, start
 from troth.campaigns.starter.guess import _holds_labels, guess
 from troth.core.contract import OrdersPeers
 from troth.mechanisms import decoys, drawn_peers
-from troth.models.first_guess import Column, rough
+from troth.models.first_guess import Column, round_up
 from troth.results.page import render
 
 ROWS = 120
@@ -216,19 +216,19 @@ def test_spellings_of_a_label_are_one(table: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "note"),
     [
-        ("mixed", "labels '0', 'Y', 'no', 'true', 'yes', taken for 5 different labels: if they mean yes and no"),
-        ("spelled", "labels 'N', 'Y', 'no', 'yes', taken for 4 different labels: if they mean yes and no"),
-        ("date", "column 'date' has dates, such as '2026-01-01', taken for 28 labels: write each as a number"),
-        ("german", "column 'german' has dates, such as '1.7.2026', taken for 9 labels"),
-        ("american", "column 'american' has dates, such as '7/1/2026', taken for 9 labels"),
+        ("mixed", "labels '0', 'Y', 'no', 'true', 'yes', read as 5 different labels: if they mean yes and no"),
+        ("spelled", "labels 'N', 'Y', 'no', 'yes', read as 4 different labels: if they mean yes and no"),
+        ("date", "column 'date' has dates, such as '2026-01-01', read as 28 labels: write each as a number"),
+        ("german", "column 'german' has dates, such as '1.7.2026', read as 9 labels"),
+        ("american", "column 'american' has dates, such as '7/1/2026', read as 9 labels"),
         ("debts", "column 'debts' has heavy tails: −1,000 is"),
         (
             "likert",
-            "from 1 to 5, which are never 0, as about 6 of 120 counts with this mean would be: taken for values",
+            "from 1 to 5, which are never 0, as about 6 of 120 counts with this mean would be: read as values",
         ),
         ("hourly", "vary less than counts would"),
-        ("count", "taken for counts; if they are labels, pass --family VaryingCategorical; if they are values"),
-        ("visits", "taken for values; if they are counts, pass --family VaryingPoisson"),
+        ("count", "read as counts; if they are labels, pass --family VaryingCategorical; if they are values"),
+        ("visits", "read as values; if they are counts, pass --family VaryingPoisson"),
     ],
 )
 def test_what_a_column_is_taken_for_is_said(column: str, note: str, table: Path) -> None:
@@ -563,7 +563,7 @@ def test_a_fitted_campaign_is_paid(tmp_path: Path, monkeypatch: Any) -> None:
 
 def test_the_noise_is_guessed_from_reports_of_several_rows() -> None:
     column = Column("x", [10.0, 14.0, 31.0, 35.0, 50.0, 70.0], ["a", "a", "b", "b", "c", "d"])
-    assert troth.models.Normal.first_guess(column).parameters["noise"] == rough(8**0.5)
+    assert troth.models.Normal.first_guess(column).parameters["noise"] == round_up(8**0.5)
 
 
 def test_a_rare_word_among_numbers_is_a_mistake_though_others_are_frequent() -> None:
@@ -641,10 +641,7 @@ def test_commands_are_grouped_with_whole_sentences(monkeypatch: Any, capsys: Any
     assert run(monkeypatch, "--help") == 0
     output = " ".join(capsys.readouterr().out.split())
     assert (
-        output.index("Your own files:")
-        < output.index("init ")
-        < output.index("A service's campaigns")
-        < output.index("login ")
+        output.index("Your own files:") < output.index("init ") < output.index("Use a service") < output.index("login ")
     )
     assert "Write a commented campaign file, with a small example dataset or for your own data." in output
     assert "..." not in output.partition("Your own files:")[2]

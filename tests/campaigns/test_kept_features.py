@@ -22,7 +22,7 @@ from troth.campaigns.settle import set_up_round
 from troth.certificates import check_fit
 from troth.core.errors import DataError
 from troth.data import read_reports
-from troth.data.features import MAX_NUMBERS, FeatureSampler
+from troth.data.features import MAX_VALUES_PER_REPORT, FeatureSampler
 from troth.data.request import Request
 from troth.results.findings import check_campaign_fit
 
@@ -120,7 +120,7 @@ def test_of_many_rows_a_random_sample_is_kept() -> None:
     reports, _ = read_reports(table, request)
     for report in reports:
         sample: Any = report.features
-        assert MAX_NUMBERS // features / 3 < len(sample) <= MAX_NUMBERS // features
+        assert MAX_VALUES_PER_REPORT // features / 3 < len(sample) <= MAX_VALUES_PER_REPORT // features
         assert abs(sample[:, 1].mean() - 0.5) < 4 * np.sqrt(1 / 12 / len(sample))
         assert (np.diff(sample[:, 1]) >= 0).all()
     assert _keep(3, 2).features([100]) == [None]

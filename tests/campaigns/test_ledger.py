@@ -28,9 +28,9 @@ from preloaded import Preloaded
 from registry import SOAK
 from troth.campaigns.money import portion, to_minor, to_text
 from troth.campaigns.private_files import create_private, replace_private
-from troth.campaigns.records.arithmetic import SAME, tolerance, versions
+from troth.campaigns.records.arithmetic import TOLERANCE, tolerance, versions
 from troth.campaigns.records.canonical_json import finite
-from troth.campaigns.records.ledger import Ledger, LedgerError, read_ledger, write_whole
+from troth.campaigns.records.ledger import Ledger, LedgerError, read_ledger, write_atomic
 from troth.campaigns.records.ledger_entries import leaf_of, read_figures
 from troth.campaigns.rounds import pay_rounds, reject_same_nonce
 from troth.campaigns.terms import Campaign
@@ -347,7 +347,7 @@ def test_unequal_sizes_name_the_provider(tmp_path: Path) -> None:
         f"{name},2026-05-02,1\n" for name in sorted({r.split(",")[0] for r in daily_rows(2).split()[1:]})
     )
     path = write_campaign(tmp_path / "all", DAILY, {"clinics.csv": daily_rows(2) + everybody})
-    with pytest.raises(DataError, match="nobody has the same rows.*provider 'Ash'.*exchangeable"):
+    with pytest.raises(DataError, match="no provider has the same rows.*provider 'Ash'.*exchangeable"):
         troth.pay(path, final=True)
 
 
@@ -645,7 +645,7 @@ def test_the_head_depends_on_every_line_before() -> None:
     assert first.head != second.head
 
 
-@pytest.mark.parametrize("write", [write_whole, replace_private, create_private], ids=lambda write: write.__name__)
+@pytest.mark.parametrize("write", [write_atomic, replace_private, create_private], ids=lambda write: write.__name__)
 def test_a_file_is_on_the_disk_before_it_takes_its_place_and_so_is_the_folder(
     write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -692,7 +692,7 @@ def test_a_ledger_that_another_version_began_is_compared_to_nine_digits() -> Non
     mine = {"entry": "round", "versions": versions()}
     other = {"entry": "round", "versions": {**versions(), "numpy": "1.0"}}
     ledgers = ([mine, mine], [other, mine], [mine, other], [other])
-    assert [tolerance(Ledger(rounds)) for rounds in ledgers] == [0.0, SAME, SAME, SAME]
+    assert [tolerance(Ledger(rounds)) for rounds in ledgers] == [0.0, TOLERANCE, TOLERANCE, TOLERANCE]
 
 
 def test_numbers_that_are_not_finite_survive_writing_and_reading() -> None:

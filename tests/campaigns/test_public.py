@@ -260,7 +260,7 @@ def test_a_summary_in_the_file_is_as_good_as_its_rows(tmp_path: Path) -> None:
     rows = troth.pay(known_campaign(tmp_path / "rows"))
     summed = troth.pay(write_campaign(tmp_path / "sums", GOOD + "\n[public]\nrows = 40\nsummary = [10, 30]\n"))
     assert shares(rows) == shares(summed)
-    with pytest.raises(CampaignError, match="so is .public.; keep one"):
+    with pytest.raises(CampaignError, match="there is a table .public.; keep one"):
         troth.Campaign.load(write_campaign(tmp_path / "both", KNOWN + "\n[public]\nrows = 40\nsummary = [10, 30]\n"))
 
 

@@ -236,7 +236,7 @@ def test_a_commitment_that_cannot_be_written_leaves_no_secret(tmp_path: Path, mo
         raise OSError("no space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr("troth.campaigns.commit.write_whole", full)
+        broken.setattr("troth.campaigns.commit.write_atomic", full)
         with pytest.raises(OSError, match="no space"):
             commit(campaign)
     assert campaign.read_bytes() == before

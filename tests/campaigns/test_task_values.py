@@ -100,7 +100,7 @@ def test_few_whole_numbers_are_labels_unless_another_family_is_named(table: Path
     assert "--family Normal" in labels.notes[0]
     assert tomllib.loads(labels_file.read_text())["model"]["categories"] == ["1", "2", "3", "4", "5"]
     ((_, counts),) = start_tasks(tmp_path / "n", table, columns=["cells"], **NAMED)
-    assert "taken for amounts; if they are labels, pass --family Finite" in " ".join(counts.notes)
+    assert "read as amounts; if they are labels, pass --family Finite" in " ".join(counts.notes)
     ((_, values),) = start_tasks(tmp_path / "v", table, columns=["stars"], family="normal", **NAMED)
     assert values.family == "Normal"
     ((rates_file, _),) = start_tasks(tmp_path / "r", table, columns=["mood"], family="Categorical", **NAMED)
@@ -139,7 +139,7 @@ def test_rows_without_a_value_are_left_out_and_spellings_are_merged(tmp_path: Pa
     (tmp_path / "t.csv").write_text(f"item,worker,label\n{rows}9,é,yes\n9,b,\n10,b,NO\n11,b,Noo\n")
     ((started_file, started),) = start_tasks(tmp_path / "c", tmp_path / "t.csv", columns=["label"], **NAMED)
     notes = " | ".join(started.notes)
-    assert "'Yes', 'yes' are taken for one label, 'Yes'" in notes
+    assert "'Yes', 'yes' are read as one label, 'Yes'" in notes
     assert "1 row has no value" in notes
     result: Any = troth.pay(started_file)
     assert result.payment("é").rows == 9

@@ -1,4 +1,4 @@
-"""Certificates against enumeration: random small campaigns, and everything that is claimed about them."""
+"""Check every claim about random small campaigns by enumeration."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ VARYING = (troth.models.VaryingBernoulli, troth.models.VaryingCategorical)
 EXPANDED = (troth.models.LogisticRegression, troth.models.PoissonRegression)
 BUDGET = 7.0
 DRAWS = 60
-CONFIRMATIONS = 50  # times as many fresh seeds before a claim is called wrong
-MAX_LISTINGS = 1e5  # of several days there may be more than memory holds
-ALL_BUT_NONE = 40  # the sum of counts beyond which there is next to nothing
+CONFIRMATIONS = 50  # the factor by which fresh seeds exceed the first ones before a claim counts as wrong
+MAX_LISTINGS = 1e5  # the listings of several days might not fit into memory
+MAX_SUM = 40  # larger sums of counts have a negligible probability
 
 
 @dataclass(frozen=True)
 class World:
-    """Providers whose every report can be listed, the most and perhaps the fewest rows of each, groups and a rule."""
+    """A campaign small enough to list every report: models, limits on rows, groups and a rule."""
 
     models: list[Any]
-    most: list[int]
-    least: list[int] | None
+    max_rows: list[int]
+    min_rows: list[int] | None
     groups: list[int] | None
     rule: troth.Rule
 
@@ -51,15 +51,15 @@ class World:
 
     @property
     def rounding(self) -> float:
-        """Errors that prove nothing: those of sums, and where the spread of providers is integrated over, of that."""
+        """The tolerance for rounding, and for numerical integration if providers vary."""
         return INTEGRATED if isinstance(self.models[0], VARYING) else ROUNDING
 
     @cached_property
     def prepared(self) -> troth.Rule:
-        return self.rule.prepared(self.model, self.most)
+        return self.rule.prepared(self.model, self.max_rows)
 
     def certify(self) -> troth.Certificate:
-        return troth.certify(self.model, self.most, self.rule, groups=self.groups, min_rows=self.least)
+        return troth.certify(self.model, self.max_rows, self.rule, groups=self.groups, min_rows=self.min_rows)
 
     def peers_of(self, provider: int) -> list[int]:
         labels = range(len(self.models)) if self.groups is None else self.groups
@@ -67,13 +67,13 @@ class World:
 
 
 class View:
-    """All that one provider could have and report, up to the order of rows, and all that its peers could."""
+    """All datasets and reports of one provider, up to the order of rows, and all reports of its peers."""
 
     def __init__(self, world: World, provider: int, peer_rows: list[int]) -> None:
         self.world, self.provider = world, provider
-        self.t, self.rows, _ = listed(world.models[provider], range(world.most[provider] + 1))
+        self.t, self.rows, _ = listed(world.models[provider], range(world.max_rows[provider] + 1))
         peers = world.peers_of(provider)
-        parts = [listed(world.models[j], [peer_rows[j]], ALL_BUT_NONE) for j in peers]
+        parts = [listed(world.models[j], [peer_rows[j]], MAX_SUM) for j in peers]
         joint = list(product(*(range(len(t)) for t, _, _ in parts)))
         self.peers = np.zeros((len(joint), len(world.models), self.t.shape[-1]))
         orders = np.zeros(len(joint))
@@ -90,7 +90,7 @@ class View:
         self.moved = posterior_distance(world.models[provider], self.t)
 
     def shares(self, rule: troth.Rule, seed: int = 0) -> Any:
-        """Share of every report given all that peers could say today, averaged over other days: ``(report, peers)``."""
+        """Return the share of every report given the peers' reports, averaged over other days: ``(report, peers)``."""
         days = rule.days - 1
         combinations = list(product(range(len(self.peers)), repeat=days))
         others = np.array(combinations, dtype=np.intp).reshape(len(combinations), days)
@@ -108,7 +108,7 @@ class View:
         return (share[..., 0] if days else share) @ chance
 
     def last_day(self, rule: troth.Rule) -> Any:
-        """Share of every report on the last day, ``(report, peers)``."""
+        """Return the share of every report on the last day, ``(report, peers)``."""
         t = np.repeat(self.peers[None], len(self.t), axis=0)
         t[..., self.provider, :] = self.t[:, None]
         sizes = np.broadcast_to(self.sizes, t.shape[:-1]).copy()
@@ -120,23 +120,23 @@ class View:
         return rule.evaluate(troth.Round(self.world.model, t, self.world.groups, sizes, rng, lenient=True)).share
 
     def gains(self, shares: Any) -> Any:
-        """What every report (column) gains over the truth (row), as a share of the cap."""
+        """Return the gain of every report (column) over the truth (row), as a share of the cap."""
         with np.errstate(invalid="ignore"):  # an impossible outcome may have a share of −∞
             expected = np.where(self.forecast[:, None] > 0, self.forecast[:, None] * shares[None], 0.0).sum(axis=-1)
         return expected - np.diagonal(expected)[:, None]
 
     @cached_property
     def log_score_losses(self) -> Any:
-        """Kullback-Leibler divergences: what every report (column) loses under the log score."""
+        """The loss of every report (column) under the log score: Kullback-Leibler divergences."""
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.log(self.forecast[:, None] / self.forecast[None])
             return np.where(self.forecast[:, None] > 0, self.forecast[:, None] * ratio, 0.0).sum(axis=-1)
 
     def places(self, decoys: int) -> tuple[Any, Any]:
-        """Return how many decoys may fit better and equally well, and P(those | report, peers), the last axis."""
+        """Return possible numbers of decoys that fit better and equally well, and P(numbers | report, peers), last."""
         with np.errstate(divide="ignore"):
             scores = np.log(self.forecast / self.marginal)
-        scores = np.maximum(scores, -1e9)  # of peers that contradict the report
+        scores = np.maximum(scores, -1e9)  # for peers that contradict the report
         gap = scores[:, None] - scores[:, :, None]
         better, equal = ((gap > 1e-9) @ self.marginal, (np.abs(gap) <= 1e-9) @ self.marginal)
         worse = np.clip(1 - better - equal, 0, 1)
@@ -147,14 +147,14 @@ class View:
         return np.array(counts), np.stack(chance, axis=-1)
 
     def free_lies(self, gains: Any) -> Any:
-        """Lies to another posterior that cost nothing, leaving out those too small to tell from rounding."""
+        """Return which lies to another posterior are free, except those that rounding may hide."""
         distance = np.abs(self.forecast[:, None] - self.forecast[None]).sum(axis=-1)
         certain = (distance < 1e-9) | (distance > 1e-4)
         return (self.moved > 1e-6) & (gains > -1e-13) & certain
 
 
 def true_evidence(model: Any) -> Any:
-    """Λ of the likelihood itself, by quadrature, where a model of one coefficient and constant features expands it."""
+    """Return Λ of the exact likelihood: by quadrature for expansions with one coefficient and a constant feature."""
     if not isinstance(model, EXPANDED):
         return model.log_evidence
     deviation = float(np.ravel(model.precision)[0]) ** -0.5
@@ -173,7 +173,7 @@ def true_evidence(model: Any) -> Any:
 
 
 def posterior_distance(model: Any, t: Any) -> Any:
-    """How far apart the posteriors of reports are: exactly for finitely many states, otherwise 0 or 1."""
+    """Return the distances between the posteriors of reports: exact for finitely many states, otherwise 0 or 1."""
     if hasattr(model, "posterior_probabilities"):
         posterior = model.posterior_probabilities(t)
         return np.linalg.norm(posterior[:, None] - posterior[None], axis=-1)
@@ -181,7 +181,7 @@ def posterior_distance(model: Any, t: Any) -> Any:
 
 
 def listed(model: Any, sizes: Any, largest: int = 4) -> tuple[Any, Any, Any]:
-    """All datasets of these sizes up to order: statistics, rows, log numbers of orders; of counts, up to a sum."""
+    """List all datasets of these sizes up to order: statistics, rows, log numbers of orders; counts up to a sum."""
     if not np.isfinite(model.support.high):
         return _listed_counts(model, sizes, largest)
     labels = int(model.support.high) + 1
@@ -190,7 +190,7 @@ def listed(model: Any, sizes: Any, largest: int = 4) -> tuple[Any, Any, Any]:
     t = model.from_summary(counts @ single)
     possible = np.isfinite(model.log_evidence(t))
     orders = gammaln(counts.sum(axis=1) + 1) - gammaln(counts + 1).sum(axis=1)
-    if not getattr(model, "normalised", True):  # any factors of the symbols that make probabilities of the likelihood
+    if not getattr(model, "normalised", True):  # scale symbols so that likelihoods become probabilities
         table = np.array(model.likelihood)
         orders = orders + xlogy(counts, nnls(table, np.ones(len(table)))[0]).sum(axis=1)
         possible &= np.isfinite(orders)
@@ -198,12 +198,12 @@ def listed(model: Any, sizes: Any, largest: int = 4) -> tuple[Any, Any, Any]:
 
 
 def _rows(model: Any, answers: list[float]) -> Any:
-    """Rows with these values, or these answers to a feature that is always 1."""
+    """Return rows with these values, or with these answers and a feature that is always 1."""
     return (np.ones((len(answers), 1)), answers) if model.explains_target else answers
 
 
 def _listed_counts(model: Any, sizes: Any, largest: int) -> tuple[Any, Any, Any]:
-    """All (n, Σx) up to a sum, and the log of what Λ leaves out of their probability."""
+    """List all (n, Σx) up to a sum, with the log of the factor that Λ omits from their probability."""
     pairs = [(float(n), float(x)) for n in sizes for x in sums_of(n, largest)]
     rows, sums = np.array(pairs).T
     r = getattr(model, "r", None)
@@ -226,19 +226,19 @@ def violations(world: World, certificate: troth.Certificate) -> list[str]:
     claims = {claim.name: claim for claim in certificate.claims}
     if not payable(world):
         return [] if list(claims) == ["payable"] else ["payable"]
-    if "payable" in claims:  # a rule that cannot pay a model still pays the empty share where nobody has peers
+    if "payable" in claims:  # without peers, any rule pays the empty share
         return ["payable"] * any(world.peers_of(provider) for provider in range(len(world.models)))
     row_counts = [claim.min_rows for claim in claims.values() if claim.min_rows is not None]
-    fewest = world.least or [min(n, *row_counts) if row_counts else n for n in world.most]
+    fewest = world.min_rows or [min(n, *row_counts) if row_counts else n for n in world.max_rows]
     views = [
         View(world, provider, rows)
         for provider in range(len(world.models))
-        for rows in ([fewest] if fewest == world.most else [fewest, world.most])
+        for rows in ([fewest] if fewest == world.max_rows else [fewest, world.max_rows])
     ]
     few = [view for view in views if view.sizes.tolist() == _only(view, fewest)]
     rng = generator(2)
-    lowest = world.least or [0] * len(world.most)
-    between = [int(rng.integers(low, most + 1)) for low, most in zip(lowest, world.most, strict=True)]
+    lowest = world.min_rows or [0] * len(world.max_rows)
+    between = [int(rng.integers(low, max_rows + 1)) for low, max_rows in zip(lowest, world.max_rows, strict=True)]
     rule, only_drawn = _in_expectation(world, views[0])
     by_view = [view.shares(rule) for view in views]
     if only_drawn:
@@ -268,7 +268,7 @@ def violations(world: World, certificate: troth.Certificate) -> list[str]:
 
 
 def _in_expectation(world: World, view: View) -> tuple[troth.Rule, bool]:
-    """Return the rule over what it draws, or the rule itself, and whether nobody knows its expectation."""
+    """Return the rule in expectation over its draws, or else the rule itself, and whether it must be simulated."""
     rule = world.prepared.in_expectation()
     try:
         view.shares(rule)
@@ -278,7 +278,7 @@ def _in_expectation(world: World, view: View) -> tuple[troth.Rule, bool]:
 
 
 def _gains_by_draws(truthful: Any, views: list[View], rule: troth.Rule) -> list[str]:
-    """Compare mean gains over seeds with six standard errors, for a rule that only draws."""
+    """Return whether a lie gains on average over seeds, for a rule that must be simulated."""
     if truthful.verdict != "proved":
         return []
     margin = truthful.margin or 0.0
@@ -293,9 +293,9 @@ def _gains_by_draws(truthful: Any, views: list[View], rule: troth.Rule) -> list[
 
 
 def _exceeds(drawn: Callable[[int], Array], rounding: float) -> bool:
-    """Whether a mean over seeds is above 0, by six standard errors and once more with many fresh seeds.
+    """Return whether a mean over seeds is above 0 by six standard errors, confirmed with many fresh seeds.
 
-    A rare draw that decides a mean may be in none of the first few, which are then far too sure.
+    If rare draws dominate the mean, the first seeds may miss them and underestimate the standard error.
     """
     for seeds in (range(DRAWS), range(DRAWS, (1 + CONFIRMATIONS) * DRAWS)):
         sample = np.stack([drawn(seed) for seed in seeds])
@@ -306,7 +306,7 @@ def _exceeds(drawn: Callable[[int], Array], rounding: float) -> bool:
 
 
 def _base_by_draws(claims: Any, views: list[View], rule: troth.Rule) -> list[str]:
-    """Compare what reports that know nothing earn on average over seeds with what an empty one does."""
+    """Compare the mean pay of uninformed reports over seeds with that of an empty one."""
     wrong = []
     for much in ("exactly", "at most"):
         claim = claims.get(f"uninformed reports earn {much} the empty share")
@@ -329,7 +329,7 @@ def _base_by_draws(claims: Any, views: list[View], rule: troth.Rule) -> list[str
 
 
 def _wrong_claims_of_a_line(world: World, claims: Any, views: list[View], by_view: list[Any]) -> list[str]:
-    """Reports that know nothing of their peers against the empty share, and money above every threshold."""
+    """Compare the pay of uninformed reports with the empty share, and check stochastic dominance of the truth."""
     bonded = isinstance(world.rule, troth.Bonded)
     rule: Any = world.rule.rule if bonded else world.rule  # type: ignore[attr-defined]
     wrong, rounding = [], world.rounding
@@ -351,11 +351,11 @@ def _wrong_claims_of_a_line(world: World, claims: Any, views: list[View], by_vie
 
 
 def _dominance(view: View, rule: Any) -> Any:
-    """P(share > s) under the truth less that under each report, by truth, report and s."""
+    """Return P(share > s) under the truth minus that under each report, by truth, report and s."""
     counts, chance = view.places(rule.decoys)
     places = range(rule.decoys + 1)
     phi = np.array([comb(rule.decoys - j, rule.rivals) / comb(rule.decoys, rule.rivals) for j in places])
-    if rule.ties == "lot":  # every place of those that tie is as likely
+    if rule.ties == "lot":  # all tied places are equally likely
         spread = np.array([[(a <= j <= a + t) / (t + 1) for j in places] for a, t in counts])
         shares, chance = phi, chance @ spread
     else:
@@ -366,19 +366,19 @@ def _dominance(view: View, rule: Any) -> Any:
 
 
 def _dominance_of_two_days(view: View, rule: Any) -> Any:
-    """The same of the total of two days, the second of which is a decoy of the first.
+    """Return the same for the total of two days that are decoys of each other.
 
-    Day 1 has the line b₀, b₁, rest, and day 2 the line b₁, rest, last. Of the lots each place is as likely.
+    Day 1 has the line b₀, b₁, rest, and day 2 the line b₁, rest, last. Tied places are equally likely.
     """
     with np.errstate(divide="ignore"):
         scores = np.maximum(np.log(view.forecast / view.marginal), -1e9)
     count, places = len(view.peers), range(rule.decoys + 1)
     phi = np.array([comb(rule.decoys - j, rule.rivals) / comb(rule.decoys, rule.rivals) for j in places])
     rest = np.array(list(product(range(count), repeat=rule.decoys - 1)), dtype=np.intp)
-    gap = scores[:, None] - scores[:, :, None]  # of a decoy over the real peers: report, real, decoy
+    gap = scores[:, None] - scores[:, :, None]  # between decoy and real peers: report, real, decoy
 
     def chances(decoys: Any) -> Any:
-        """P(place), given how much each decoy exceeds the real peers, the last axis."""
+        """Return P(place), given the gap of each decoy to the real peers (last axis)."""
         above, tied = (decoys > 1e-9).sum(axis=-1), (np.abs(decoys) <= 1e-9).sum(axis=-1)
         return np.stack([((above <= j) & (j <= above + tied)) / (tied + 1) for j in places], axis=-1)
 
@@ -400,7 +400,7 @@ def _only(view: View, rows: list[int]) -> list[float]:
 
 
 def _wrong_prices(world: World, claims: Any, exactly: bool, views: list[View], gains: Any) -> list[str]:
-    """Every lie loses at least its price, times the distance of posteriors or its square."""
+    """Check that every lie loses at least its price times the distance of posteriors or its square."""
     scale = world.prepared.price_scale(exactly)
     wrong = []
     for name, power in (("price of lying", 2), ("linear price of lying", 1)):
@@ -415,12 +415,13 @@ def _wrong_prices(world: World, claims: Any, exactly: bool, views: list[View], g
 
 
 def _wrong_payments(world: World, claims: Any, by_view: list[Any]) -> list[str]:
-    """Check payments of drawn rounds of every admissible size, by the rule itself."""
+    """Check the rule's payments on random rounds of all admissible sizes."""
     rng, rule = generator(1), world.prepared
     days = (rule.days,) if rule.days > 1 else ()
-    sizes = np.stack([rng.integers(0, most + 1, 24) for most in world.most], axis=-1)
+    sizes = np.stack([rng.integers(0, max_rows + 1, 24) for max_rows in world.max_rows], axis=-1)
     t = np.stack(
-        [_drawn(rng, *arguments, days) for arguments in zip(world.models, world.most, sizes.T, strict=True)], axis=-2
+        [_drawn(rng, *arguments, days) for arguments in zip(world.models, world.max_rows, sizes.T, strict=True)],
+        axis=-2,
     )
     rows = np.broadcast_to(sizes[:, None] if days else sizes, t.shape[:-1]).astype(np.float64)
 
@@ -437,7 +438,7 @@ def _wrong_payments(world: World, claims: Any, by_view: list[Any]) -> list[str]:
     given = troth.Round(world.model, t, world.groups, rows, np.random.default_rng(4), lenient=True)
     bounded = isinstance(rule, troth.Bonded) and rule.rule.individually_rational
     if bounded and np.nanmin(paid + rule.deposit_shares(given).astype(np.float64)) < -world.rounding:
-        return ["individually rational"]  # more is lost than was deposited
+        return ["individually rational"]  # a loss exceeds the deposit
     capped = np.isfinite(rule.cap(len(order), budget=BUDGET)).all()
     total = (rule.cap(len(order), budget=BUDGET) * np.nan_to_num(paid)).sum(axis=-1) if capped else np.inf
     exceeded = bool(np.any(total > BUDGET * (1 + 1e-12))) if capped else bool((paid > 0).any())
@@ -459,24 +460,24 @@ def _wrong_payments(world: World, claims: Any, by_view: list[Any]) -> list[str]:
     return wrong
 
 
-def _drawn(rng: Any, model: Any, most: int, sizes: Any, days: tuple[int, ...]) -> Any:
-    """Draw one report of each size, or one for each day, evenly from all that there are."""
-    t, rows, _ = listed(model, range(most + 1))
+def _drawn(rng: Any, model: Any, max_rows: int, sizes: Any, days: tuple[int, ...]) -> Any:
+    """Draw a report of each size uniformly from the listed ones, or one for each day."""
+    t, rows, _ = listed(model, range(max_rows + 1))
     places = [rng.choice(np.flatnonzero(rows == size), days or None) for size in sizes]
     return t[np.array(places)]
 
 
 def _replayed(world: World, claim: Any) -> Any:
-    """Pay the round that a claim carries as its witness: that of the two largest who are not of one group."""
+    """Pay the round that is the witness of a claim, of the largest provider and its largest peer."""
     if claim.witness is None:
         return None
-    order = sorted(range(len(world.most)), key=lambda place: -world.most[place])
+    order = sorted(range(len(world.max_rows)), key=lambda place: -world.max_rows[place])
     other = next(place for place in order if place in world.peers_of(order[0]))
     t = np.array(claim.witness)
     this_round = troth.Round(
         [world.models[order[0]], world.models[other]],
         t,
-        rows=np.array([world.most[order[0]], world.most[other]], dtype=float),
+        rows=np.array([world.max_rows[order[0]], world.max_rows[other]], dtype=float),
         rng=np.random.default_rng(3),
         lenient=True,
     )
@@ -484,54 +485,54 @@ def _replayed(world: World, claim: Any) -> Any:
 
 
 def payable(world: World) -> bool:
-    """Whether the rule pays a round of full reports, and one of empty ones."""
-    parts = [listed(model, [most])[0][0] for model, most in zip(world.models, world.most, strict=True)]
+    """Return whether the rule can pay a round of full reports and a round of empty ones."""
+    parts = [listed(model, [max_rows])[0][0] for model, max_rows in zip(world.models, world.max_rows, strict=True)]
     try:
         rule = world.prepared
         t = np.stack([np.stack(parts)] * rule.days) if rule.days > 1 else np.stack(parts)
         rule.evaluate(
             troth.Round(
-                world.model, t, world.groups, np.array(world.most, float), np.random.default_rng(0), lenient=True
+                world.model, t, world.groups, np.array(world.max_rows, float), np.random.default_rng(0), lenient=True
             )
         )
-        nobody = empty_round(world.model, len(parts), rule.days, groups=world.groups, rng=np.random.default_rng(0))
-        rule.evaluate(nobody)
+        empty = empty_round(world.model, len(parts), rule.days, groups=world.groups, rng=np.random.default_rng(0))
+        rule.evaluate(empty)
     except (troth.MissingCapabilityError, troth.UnboundedRangeError, troth.ScoreOutOfRangeError):
         return False
     return True
 
 
 def random_world(seed: int, name: str) -> World:
-    """A random campaign of a family that can be listed: options of a rule, groups, limits and bonds."""
+    """Return a random campaign that can be listed, with random options, groups, limits and bonds."""
     rng = generator(seed, *name.encode())
     providers = int(rng.integers(2, 4))
     models = FAMILIES[seed % len(FAMILIES)](rng, providers)
     providers = len(models)
-    most = [int(n) for n in rng.integers(1, 4 if providers == 2 else 3, providers)]
-    least = [int(rng.integers(0, n + 1)) for n in most] if rng.random() < 0.4 else None
+    max_rows = [int(n) for n in rng.integers(1, 4 if providers == 2 else 3, providers)]
+    min_rows = [int(rng.integers(0, n + 1)) for n in max_rows] if rng.random() < 0.4 else None
     groups = [int(label) for label in rng.integers(0, 2, providers)] if rng.random() < 0.3 else None
     rule = random_rule(rng, name)
-    while _listings(models, most, rule) > MAX_LISTINGS:
+    while _listings(models, max_rows, rule) > MAX_LISTINGS:
         rule = random_rule(rng, name)
-    return World(models, most, least, groups, troth.Bonded(rule) if rng.random() < 0.3 else rule)
+    return World(models, max_rows, min_rows, groups, troth.Bonded(rule) if rng.random() < 0.3 else rule)
 
 
-def _listings(models: list[Any], most: list[int], rule: troth.Rule) -> float:
-    """How many shares the provider with the most reports has, with all that its peers could report on all days."""
-    own = max(len(listed(model, range(rows + 1))[0]) for model, rows in zip(models, most, strict=True))
-    others = [len(listed(model, [rows], ALL_BUT_NONE)[0]) for model, rows in zip(models, most, strict=True)]
+def _listings(models: list[Any], max_rows: list[int], rule: troth.Rule) -> float:
+    """Return the maximum number of shares of a provider, over all of its reports and its peers' on all days."""
+    own = max(len(listed(model, range(rows + 1))[0]) for model, rows in zip(models, max_rows, strict=True))
+    others = [len(listed(model, [rows], MAX_SUM)[0]) for model, rows in zip(models, max_rows, strict=True)]
     return own * float(np.prod(others) / min(others)) ** rule.days
 
 
 def random_rule(rng: Any, name: str) -> troth.Rule:
-    """A rule with random options, as a campaign file would say them."""
+    """Return a rule with random options, read from settings as in a campaign file."""
     kind = RULES[name]
     table: dict[str, Any] = {}
     for key, setting in kind.settings().items():
         if isinstance(setting, RangeOption) and rng.random() < 0.3:
             low, high = -float(rng.uniform(0.1, 3)), float(rng.uniform(0.3, 4))
             source = str(rng.choice(["clipped", "declared", "exact"]))
-            shift = 3.5 if source == "declared" and high < 2 else 0.0  # leaves out the score of an empty report
+            shift = 3.5 if source == "declared" and high < 2 else 0.0  # excludes the score of an empty report
             table[key] = {"low": low + shift, "high": high + shift, "source": source}
         elif isinstance(setting, Choice):
             table[key] = str(rng.choice(list(setting.choices)))
@@ -557,7 +558,7 @@ def random_rule(rng: Any, name: str) -> troth.Rule:
 
 
 def _finite(rng: Any, providers: int) -> list[Any]:
-    """A table for all or for each, sometimes with zeros, or with states that no data tell apart."""
+    """Return models with one table for all or for each, sometimes with zeros or with indistinguishable states."""
     states = int(rng.integers(2, 4))
     prior = rng.dirichlet(np.full(states, 2.0))
     tables = []
@@ -574,7 +575,7 @@ def _finite(rng: Any, providers: int) -> list[Any]:
 
 
 def _open(rng: Any, providers: int) -> list[Any]:
-    """A finite model by its posteriors, which may leave p(data|θ) open."""
+    """Return finite models defined by posteriors, which may not determine p(data|θ)."""
     prior, table = np.array([0.4, 0.6]), rng.dirichlet(np.ones(3), size=2)
     joint = prior[:, None] * table
     return [troth.models.Finite.from_posteriors(prior, (joint / joint.sum(axis=0)).T)] * providers
@@ -591,7 +592,7 @@ def _categorical(rng: Any, providers: int) -> list[Any]:
 
 
 def _day_types(rng: Any, providers: int) -> list[Any]:
-    """Labels whose rows share an effect, the same for all or not."""
+    """Return models of labels whose rows share a random effect, the same for all providers or not."""
     types = int(rng.integers(2, 4))
     prior = rng.dirichlet(np.full(types, 2.0))
     binary = rng.random() < 0.5
@@ -604,7 +605,7 @@ def _day_types(rng: Any, providers: int) -> list[Any]:
 
 
 def _counts(rng: Any, providers: int) -> list[Any]:
-    """Counts of two providers, small enough that sums beyond `ALL_BUT_NONE` hardly happen."""
+    """Return models of counts of two providers, so small that sums rarely exceed `MAX_SUM`."""
     kind = int(rng.integers(4))
     if kind == 0:
         return [troth.models.Poisson(rng.uniform(1, 4), rng.uniform(8, 16))] * 2
@@ -617,7 +618,7 @@ def _counts(rng: Any, providers: int) -> list[Any]:
 
 
 def _labelled(rng: Any, providers: int) -> list[Any]:
-    """Labels, or counts of two providers, explained by a constant: expanded at a public point, or by candidates."""
+    """Return regressions of labels, or of counts of two providers, on a constant: expansions or candidates."""
     kind, wide = int(rng.integers(3)), float(rng.uniform(0.1, 1))
     if kind == 0:
         return [troth.models.LogisticRegression(mean=[0.0], precision=wide)] * providers
@@ -627,7 +628,7 @@ def _labelled(rng: Any, providers: int) -> list[Any]:
 
 
 def _varying(rng: Any, providers: int) -> list[Any]:
-    """Providers with a rate, or rates of labels, of their own around an unknown mean."""
+    """Return models of providers with their own rates, of ones or of labels, around an unknown mean."""
     if rng.random() < 0.5:
         return [troth.models.VaryingBernoulli(*rng.uniform(0.5, 4, 2))] * providers
     return [troth.models.VaryingCategorical(rng.uniform(0.5, 4, 3))] * providers

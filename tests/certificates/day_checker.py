@@ -1,6 +1,7 @@
-"""Certificates of every family under every rule, against rounds that are drawn: what is certified can be paid.
+"""Check on drawn rounds that every family can be paid as certified, under every rule.
 
-Families whose data cannot be listed are here too. Over days, peers with other features must not tell the days apart.
+This includes families whose data cannot be listed. Under rules that compare days, peers with different features must
+not distinguish the days.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ FAMILIES: dict[str, Any] = {
 
 
 def draw_days(model: Any, days: int, features: Any) -> Any:
-    """Draw statistics ``(day, provider, statistic)`` of as many rows each day, with the features of that day."""
+    """Draw statistics ``(day, provider, statistic)`` with the same number of rows and each day's features."""
     rng, pairs = generator(9), getattr(getattr(model, "model", model), "explains_target", False)
     t = []
     for day in range(days):
@@ -70,10 +71,10 @@ def draw_days(model: Any, days: int, features: Any) -> Any:
 
 
 def wrongly_certified(model: Any, rule: troth.Rule) -> list[str]:
-    """Return "payable" if a round that is certified cannot be paid, or one that is not can be.
+    """Return the names of incorrect claims about a model under a rule.
 
-    And "truthful" if it is called proved where a made-up report is not paid as an empty one, although all its peers
-    have other features on the next day.
+    "payable": the certificate contradicts whether a drawn round can be paid. "truthful": claimed as proved, although a
+    made-up report is not paid like an empty one when all of its peers have different features on the next day.
     """
     certificate = troth.certify(model, [ROWS] * PROVIDERS, rule)
     refused = [claim.name for claim in certificate.claims] == ["payable"]

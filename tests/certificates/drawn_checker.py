@@ -1,6 +1,6 @@
-"""Certificates of every family against rounds that are drawn: families whose data cannot be listed are here too.
+"""Check the certificates of every family on drawn rounds, including families whose data cannot be listed.
 
-What is called truthful, or to earn the empty share, is compared with means over drawn rounds, at five standard errors.
+Claims about truthfulness and the empty share are compared with means over drawn rounds, at five standard errors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_ROWS, ERRORS, ROUNDING = 4, 5.0, 1e-7
 
 @dataclass(frozen=True)
 class Drawn:
-    """A campaign of one family: rows of each provider, groups, a rule, and how many rounds are drawn."""
+    """A campaign of one family: rows of each provider, groups, a rule, and the number of drawn rounds."""
 
     name: str
     rows: tuple[int, ...]
@@ -43,11 +43,11 @@ class Drawn:
 
     @property
     def adds_rows(self) -> bool:
-        """Whether reports are drawn as sums over rows; otherwise as statistics, one round after the other."""
+        """Whether reports are drawn as summaries, in one batch; otherwise as statistics, round by round."""
         return not self.name.startswith("candidates")
 
     def report(self, rng: Any, theta: Any, provider: int) -> Any:
-        """Draw what a provider has, ``(round, entry)``."""
+        """Draw a provider's reports, ``(round, entry)``."""
         model = self.model
         pairs = getattr(getattr(model, "model", model), "explains_target", False)
         rows = self.features[provider] if pairs else self.rows[provider]
@@ -58,7 +58,7 @@ class Drawn:
 
 
 def gains(world: Drawn) -> dict[str, Any]:
-    """What lies of the first provider gain over the truth in each round, and what a made-up report earns."""
+    """Return the gains of lies of the first provider in each round, and the pay of a made-up report."""
     rng, model, rule = generator(9), world.model, world.rule.prepared(world.model, [2 * n for n in world.rows])
     days = [model.draw_parameters(rng, (world.rounds,)) for _ in range(rule.days)]
     reports = np.stack([[world.report(rng, day, i) for i in range(len(world.rows))] for day in days])
@@ -114,7 +114,7 @@ def _above(sample: Any, bound: float) -> bool:
 
 
 def random_drawn(seed: int, name: str, rounds: int) -> Drawn:
-    """A random campaign of a family: a rule with random options, groups and bonds, about which something is proved."""
+    """Return a random campaign of a family, if possible one with a proved claim."""
     rng = generator(seed, *name.encode())
     for _ in range(12):
         rows = tuple(int(n) for n in rng.integers(1, MAX_ROWS + 1, int(rng.integers(2, 5))))

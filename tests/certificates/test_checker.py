@@ -1,4 +1,4 @@
-"""Every claim about random small campaigns against enumeration, and a planted false claim of each kind."""
+"""Every claim about random small campaigns agrees with enumeration, which detects planted false claims."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from troth.core.sensitivity import Price, Sensitivity
 from troth.mechanisms import RULES
 from troth.mechanisms.round import empty_round
 
-SLOW = 1  # the last family integrates over how far providers differ
+SLOW = 1  # the last family integrates numerically
 WORLDS = 20 * len(FAMILIES) if SOAK else len(FAMILIES) - SLOW
 COIN = models.Bernoulli(1, 1)
 OPEN = models.Finite.from_posteriors([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]])
@@ -31,7 +31,7 @@ STATES = models.Finite([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]])
 
 @pytest.mark.parametrize("name", list(RULES))
 def test_every_claim_about_random_campaigns(name: str) -> None:
-    """Every family that can be listed, every option, with and without groups, fewest rows and bonds."""
+    """All families that can be listed and all options, with and without groups, minimum rows and bonds."""
     for seed in range(WORLDS):
         world = random_world(seed, name)
         certificate = world.certify()
@@ -40,7 +40,7 @@ def test_every_claim_about_random_campaigns(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["LineUp", "OneTime"])
 def test_every_claim_about_providers_that_differ(name: str) -> None:
-    """Under the other rules in ``make soak``."""
+    """``make soak`` tests the other rules."""
     world = random_world(len(FAMILIES) - 1, name)
     certificate = world.certify()
     assert violations(world, certificate) == [], (world, str(certificate))
@@ -48,18 +48,18 @@ def test_every_claim_about_providers_that_differ(name: str) -> None:
 
 @pytest.mark.parametrize("family", dict.fromkeys(FAMILIES), ids=lambda family: family.__name__)
 def test_probabilities_of_all_that_is_listed_add_up_to_one(family: Any) -> None:
-    """Of what peers could report, beforehand and given each own report."""
+    """Probabilities of the peers' reports, both marginal and given each own report."""
     for seed in range(6):
         drawn = family(generator(seed), 2)
         world = World(drawn, [2] * len(drawn), None, None, troth.SyntheticPeers())
-        view = View(world, 0, world.most)
+        view = View(world, 0, world.max_rows)
         assert np.allclose([view.marginal.sum(), *view.forecast.sum(axis=1)], 1, rtol=0, atol=world.rounding / 10), (
             drawn
         )
 
 
 def test_the_campaigns_are_as_varied_as_they_should_be() -> None:
-    """Verdicts of each kind are among those that are checked, so that no check is idle."""
+    """Verdicts of each kind occur, so that every check is exercised."""
     certificates = [random_world(seed, name).certify() for name in RULES for seed in range(WORLDS)]
     verdicts = Counter((claim.name, claim.verdict) for certificate in certificates for claim in certificate.claims)
     for name in ("truthful", "sensitive", "symmetric", "individually rational", "budget feasible", "price of lying"):
@@ -72,12 +72,12 @@ def test_the_campaigns_are_as_varied_as_they_should_be() -> None:
     assert verdicts["linear price of lying", "proved"] > 2
 
 
-def world(rule: troth.Rule, model: Any = COIN, most: Any = (2, 2), **more: Any) -> World:
-    return World([model] * len(most), list(most), more.get("least"), more.get("groups"), rule)
+def world(rule: troth.Rule, model: Any = COIN, max_rows: Any = (2, 2), **options: Any) -> World:
+    return World([model] * len(max_rows), list(max_rows), options.get("min_rows"), options.get("groups"), rule)
 
 
 class Agreement(troth.Rule):
-    """Bounded, sensible, and not truthful."""
+    """A bounded, plausible rule that is not truthful."""
 
     symmetric = True
     truthful_by = "faith"
@@ -87,7 +87,7 @@ class Agreement(troth.Rule):
 
 
 class Flat(troth.Rule):
-    """Truthful, and every lie is free."""
+    """A truthful rule under which every lie is free."""
 
     truthful_by = "equal payments"
     strict = True
@@ -104,7 +104,7 @@ class FirstComes(Flat):
 
 
 class Unbounded(Flat):
-    """Pays less than nothing, or more than the cap, and promises neither."""
+    """A rule with negative payments, or payments above the cap."""
 
     level = -0.5
     individually_rational = False
@@ -122,17 +122,17 @@ class Generous(Unbounded):
 
 
 def believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clipped range is believed to let no lie gain."""
+    """Claim that no lie gains under a clipped range."""
     monkeypatch.setattr(troth.ScoreRange, "epsilon_share", 0.0)
 
 
 def not_stretched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bond is believed to leave the gain of a lie as it is."""
+    """Claim that a bond does not change the gain of a lie."""
     monkeypatch.setattr(troth.Bonded, "truthful", lambda rule, *campaign: rule.rule.truthful(*campaign))
 
 
 def divided(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The empty share of a forecast is believed not to depend on the peers."""
+    """Claim that the empty share of a forecast does not depend on the peers."""
     monkeypatch.setattr(troth.Brier, "constant_empty_share", True)
 
 
@@ -157,7 +157,7 @@ def always_of_rank(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_minds_risk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ties that are averaged, and days that share decoys, are believed to hide nothing from those who fear risk."""
+    """Claim risk-proof truthfulness even if ties are averaged or days share decoys."""
     monkeypatch.setattr(
         "troth.mechanisms.line_claims._risk_claims",
         lambda _: [Claim("truthful for every attitude to risk", "proved", "", "faith")],
@@ -170,8 +170,8 @@ def each_day_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def zeros_as_dear_as_the_log_score_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A report that its peers rule out is believed to lose everything, where it is paid the low end of a range."""
-    monkeypatch.setattr(claims, "_remaining_part", lambda *_: 1.0)
+    """Claim that a report ruled out by its peers loses as under the log score, although it is paid a finite score."""
+    monkeypatch.setattr(claims, "_remaining_fraction", lambda *_: 1.0)
 
 
 def every_range_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,13 +179,13 @@ def every_range_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def strict_pays_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A made-up report is believed to have the strict score of an empty one."""
+    """Claim that a made-up report has the strict score of an empty one."""
     name = "uninformed reports earn exactly the empty share"
     monkeypatch.setattr("troth.mechanisms.line_claims._uninformed", lambda _: Claim(name, "proved", "", "faith"))
 
 
 def one_panel_knows_what_all_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "_in_a_panel", lambda whole, _: claims._sensitivity(*whole))
+    monkeypatch.setattr(claims, "_in_a_panel", lambda all_peers, _: claims._sensitivity(*all_peers))
 
 
 def everything_can_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ def everything_can_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def exact_where_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is expanded, or drawn from a limit, is taken for the likelihood."""
+    """Claim that expansions, and draws from a limit, are exact."""
     for family in (models.LogisticRegression, models.LogisticCandidates):
         for limit in ("evidence_limit", "draws_limit"):
             monkeypatch.setattr(family, limit, "")
@@ -221,7 +221,7 @@ PLANTED: dict[str, tuple[str, World, Callable[[pytest.MonkeyPatch], None]]] = {
         world(troth.Bonded(troth.MultiDay(last=troth.Brier())), models.Bernoulli(0.2, 0.6), (1, 1)),
         divided,
     ),
-    "one peer row that tells all": ("sensitive", world(troth.SyntheticPeers(), most=(2, 1)), one_row_tells_all),
+    "one peer row that tells all": ("sensitive", world(troth.SyntheticPeers(), max_rows=(2, 1)), one_row_tells_all),
     "peers that tell nothing": ("sensitive", world(troth.SyntheticPeers()), nothing_tells),
     "a strict rule that is not": ("sensitive", world(Flat()), nothing),
     "a rule that knows who comes first": ("symmetric", world(FirstComes()), nothing),
@@ -242,12 +242,12 @@ PLANTED: dict[str, tuple[str, World, Callable[[pytest.MonkeyPatch], None]]] = {
     ),
     "a day for those who fear no risk": (
         "truthful for every attitude to risk, each day by itself",
-        world(troth.LineUp(rivals=2, decoys=2, source="days"), most=(1, 1)),
+        world(troth.LineUp(rivals=2, decoys=2, source="days"), max_rows=(1, 1)),
         each_day_too,
     ),
     "a price of what peers rule out": (
         "price of lying",
-        world(troth.OneTime(troth.exact_range(RULED_OUT, [1, 1])), RULED_OUT, (1, 1), least=[1, 1]),
+        world(troth.OneTime(troth.exact_range(RULED_OUT, [1, 1])), RULED_OUT, (1, 1), min_rows=[1, 1]),
         zeros_as_dear_as_the_log_score_has_them,
     ),
     "a range without the score of an empty report": (
@@ -262,7 +262,7 @@ PLANTED: dict[str, tuple[str, World, Callable[[pytest.MonkeyPatch], None]]] = {
     ),
     "panels of a single row": (
         "sensitive",
-        world(troth.LineUp(rivals=1, decoys=inf, strict=0.3, panels=2), most=(2, 2, 1)),
+        world(troth.LineUp(rivals=1, decoys=inf, strict=0.3, panels=2), max_rows=(2, 2, 1)),
         one_panel_knows_what_all_know,
     ),
     "a line of all that nobody can list": ("payable", world(troth.LineUp(decoys=inf), OPEN), everything_can_be_listed),
@@ -311,25 +311,25 @@ def test_without_the_plant_the_same_campaigns_are_green() -> None:
 
 
 def test_prices_where_peers_may_rule_a_report_out() -> None:
-    """Two states and a symbol that says nothing: every price that is stated under some range, bonded or not."""
+    """Two states and an uninformative symbol: all prices claimed under random ranges, with and without a bond."""
     rng = generator(21)
     for _ in range(12):
         neutral, prior = rng.uniform(0.05, 0.6), rng.uniform(0.05, 0.95)
         model = models.Finite([prior, 1 - prior], [[neutral, 1 - neutral, 0.0], [neutral, 0.0, 1 - neutral]])
         exact = troth.exact_range(model, [1, 1])
         rule: troth.Rule = troth.OneTime(troth.ScoreRange(exact.low - rng.choice([0.0, 1.0, 5.0]), exact.high))
-        place = world(troth.Bonded(rule) if rng.random() < 0.5 else rule, model, (1, 1), least=[1, 1])
+        place = world(troth.Bonded(rule) if rng.random() < 0.5 else rule, model, (1, 1), min_rows=[1, 1])
         certificate = place.certify()
         assert certificate["price of lying"].verdict == "proved"
         assert violations(place, certificate) == [], place
 
 
 def test_claims_of_another_campaign_go_red() -> None:
-    """Without groups, without the fewest rows, about a rule that cannot pay, or refuted without a witness."""
-    grouped = world(troth.SyntheticPeers(), most=(2, 1, 2), groups=[0, 1, 0])
-    assert violations(grouped, troth.certify(COIN, grouped.most, grouped.rule)) == ["sensitive"]
-    few = world(troth.SyntheticPeers(), most=(3, 3), least=[1, 1])
-    assert violations(few, troth.certify(COIN, few.most, few.rule)) == ["sensitive"]
+    """Certificates that ignore groups, minimum rows or an unpayable rule, or that refute without a witness."""
+    grouped = world(troth.SyntheticPeers(), max_rows=(2, 1, 2), groups=[0, 1, 0])
+    assert violations(grouped, troth.certify(COIN, grouped.max_rows, grouped.rule)) == ["sensitive"]
+    few = world(troth.SyntheticPeers(), max_rows=(3, 3), min_rows=[1, 1])
+    assert violations(few, troth.certify(COIN, few.max_rows, few.rule)) == ["sensitive"]
     unpaid = world(troth.SyntheticPeers(), OPEN)
     assert [claim.name for claim in unpaid.certify().claims] == ["payable"]
     assert violations(unpaid, troth.certify(STATES, [2, 2], unpaid.rule)) == ["payable"]
@@ -342,7 +342,7 @@ def test_claims_of_another_campaign_go_red() -> None:
 
 @pytest.mark.parametrize("name", list(RULES))
 def test_an_empty_share_that_is_called_constant_is_so(name: str) -> None:
-    """Whatever peers report, in every rule behind a bond or on a last day."""
+    """The empty share is the same for all reports of the peers, also behind a bond or on a last day."""
     rng = generator(11)
     for _ in range(12):
         rule = random_rule(rng, name).prepared(STATES, [2, 2, 2])
@@ -353,5 +353,5 @@ def test_an_empty_share_that_is_called_constant_is_so(name: str) -> None:
         this_round = troth.Round(
             STATES, STATES.from_summary(counts), rows=np.full(shape, 2.0), rng=np.random.default_rng(1)
         )
-        nobody = rule.evaluate_empty(empty_round(STATES, 3, rule.days, rng=np.random.default_rng(1)))
-        assert np.array_equal(rule.evaluate_empty(this_round), np.broadcast_to(nobody, shape)), rule
+        empty = rule.evaluate_empty(empty_round(STATES, 3, rule.days, rng=np.random.default_rng(1)))
+        assert np.array_equal(rule.evaluate_empty(this_round), np.broadcast_to(empty, shape)), rule

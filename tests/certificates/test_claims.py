@@ -1,4 +1,4 @@
-"""Certificates against brute force."""
+"""Certificates agree with brute force."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORLDS = 1500 if SOAK else 120
 
 
 def coarse_world(seed: int) -> World:
-    """A random finite model, often with too few peer rows or with states that are hard to tell apart."""
+    """Return a random finite model, often with too few peer rows or with states that are hard to distinguish."""
     rng = generator(seed, 31)
     kind = seed % 4
     if kind == 0:
@@ -32,12 +32,12 @@ def coarse_world(seed: int) -> World:
     states = int(rng.integers(2, 5))
     labels = int(rng.integers(2, 4))
     table = rng.dirichlet(np.ones(labels), size=states)
-    if kind == 1:  # two mirrored states and their mixture: one peer row cannot tell what two own rows can
+    if kind == 1:  # two mirrored states and their mixture: one peer row distinguishes less than two own rows
         p = float(rng.uniform(0.55, 0.95))
         mirrored = models.Finite(np.full(3, 1 / 3), [[p, 1 - p], [1 - p, p], [0.5, 0.5]])
         return World([mirrored] * 2, [int(n) for n in rng.integers(1, 4, 2)])
     if kind == 2:
-        table[1] = table[0]  # two states that no data tell apart
+        table[1] = table[0]  # two indistinguishable states
     if kind == 3:
         table = np.round(table, 1)
         table[:, 0] += 1 - table.sum(axis=1)
@@ -47,7 +47,7 @@ def coarse_world(seed: int) -> World:
 
 
 def free_lie(world: World, provider: int) -> bool:
-    """Return whether enumeration finds two reports with different posteriors that predict the same of the peers."""
+    """Return whether two reports with different posteriors predict the same distribution of the peers."""
     model = world.models[provider]
     reports, _ = world.reports(provider)
     peers, orders = world.peers(provider)
@@ -117,14 +117,14 @@ def test_e4_the_corrected_price_holds_on_every_pair_and_the_printed_one_fails() 
 
 
 def test_checks_are_odd_on_the_scale_of_their_own_side() -> None:
-    """Nine above the median is as odd as 0.9 below it, where values above are spread ten times as far."""
+    """A value 9 above the median is as extreme as one 0.9 below it if the spread above is ten times as large."""
     values = np.concatenate([np.linspace(-1, 0, 101), 10 * np.linspace(0, 1, 101)])
     assert _distance(values)[[10, 50, 151, 191]] == pytest.approx([1.0, 0.55, 0.55, 1.0], abs=0.02)
 
 
 @pytest.mark.parametrize("low", [-np.inf, -0.1])
 def test_the_exact_linear_price_is_the_least_ratio(low: float) -> None:
-    """Of what a report loses, with scores cut off below, to how far it moves the posterior."""
+    """The minimum ratio of a report's loss, with scores cut off from below, to the distance it moves the posterior."""
     for seed in range(30):
         world = finite_world(seed, zeros=False, different=False)
         provider = 0
@@ -157,7 +157,7 @@ def test_every_family_is_decided(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if "regression" not in name])
 def test_the_h_condition_is_right_where_it_is_proved(name: str) -> None:
-    """Random pairs of reports with different posteriors get different log PMI from some peers' data."""
+    """Random pairs of reports with different posteriors have different log PMI with some peers' data."""
     model: Any = EXAMPLES[name]
     rng = generator(7)
     for peer_rows in (1, 2, 3):
@@ -220,7 +220,7 @@ def test_claims_know_the_rule() -> None:
 
 
 def test_check_fit_accepts_the_model_and_finds_what_breaks_it() -> None:
-    """False alarms at most at the level, over rounds from the model; providers that differ are found."""
+    """False alarms occur at most at the level on rounds from the model; providers that differ are detected."""
     model = models.Bernoulli(2, 2)
     rng = generator(8)
     alarms = 0
@@ -286,7 +286,7 @@ def test_honest_rounds_are_rarely_flagged_and_noisy_copies_are_found() -> None:
 
 
 def test_nothing_is_proved_that_is_false() -> None:
-    """Ranges of other campaigns, last days of other rules, users' rules and open likelihoods."""
+    """Ranges of other campaigns, last days of other rules, custom rules and undetermined likelihoods."""
     b = models.Bernoulli(1, 1)
 
     class Generous(troth.Rule):
@@ -351,7 +351,7 @@ def test_a_small_dataset_within_a_large_one_is_flagged() -> None:
 
 
 def test_what_no_simulation_reaches_has_the_smallest_p_value_and_not_0() -> None:
-    """The reports themselves count among the simulations: otherwise the p-value would not be exact."""
+    """The reports themselves count as a simulation: otherwise the p-value would not be exact."""
     t = np.array([[900.0, 100.0], [100.0, 900.0], [500.0, 500.0]])
     for simulations in (200, 500):
         fit = troth.check_fit(models.Bernoulli(1, 1), t, simulations=simulations)
@@ -366,7 +366,7 @@ def test_a_check_by_itself_looks_at_both_sides() -> None:
 
 
 def test_the_more_pairs_the_nearer_near_duplicates_are() -> None:
-    """Of 40 reports one pair in 780 may be as near by chance as two of two reports are in 780 rounds."""
+    """Among 40 reports there are 780 pairs, so each must be closer than a single pair of two reports."""
     normal = models.Normal(0, 1, 1)
     t = np.column_stack([np.ones(40), np.linspace(-2, 2, 40)])
     for apart, near in ((1e-4, []), (1e-6, [(7, 39)])):
@@ -381,12 +381,12 @@ def test_the_weakest_of_several_campaigns_promises_least() -> None:
         )
 
     least = weakest([campaign(0.1, 0.3), campaign(0.2, 0.5), campaign(0.0, 0.4)])
-    assert least["truthful"].margin == 0.2  # the most that a lie gains
-    assert least["price of lying"].margin == 0.3  # the least that it costs
+    assert least["truthful"].margin == 0.2  # the maximum gain of a lie
+    assert least["price of lying"].margin == 0.3  # its minimum cost
 
 
 def test_a_linear_price_is_stated_only_where_more_rows_cannot_lower_it() -> None:
-    """Where a report can rule out what peers have, the low end of a range is paid, and lies may cost less."""
+    """If a report can rule out the peers' data, the low end of a range is paid, and lies may cost less."""
     linear = "linear price of lying"
     with_zeros = models.Finite([0.5, 0.5], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
     for model, least, stated in (

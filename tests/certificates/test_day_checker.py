@@ -1,4 +1,4 @@
-"""What is certified can be paid, of every family and under every rule; and days with other features are told apart."""
+"""Every family can be paid as certified, under every rule; and days with different features are distinguished."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_what_is_certified_can_be_paid(name: str) -> None:
 def test_days_that_differ_in_what_answers_show_were_certified_and_never_paid(
     rule: troth.Rule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Planted: the spread of a provider's rows as a part of what must be the same on both days."""
+    """Plant a bug: the spread of a provider's rows must be the same on both days."""
 
     def with_spread(model: Any, statistics: Any) -> ComparedDesign:
         return ComparedDesign(model.design(statistics), np.zeros_like(model.design(statistics)))
@@ -47,12 +47,10 @@ def test_days_that_differ_in_what_answers_show_were_certified_and_never_paid(
 
 @pytest.mark.parametrize("rule", DAYS.values(), ids=DAYS)
 def test_features_that_nobody_compares_go_red(rule: troth.Rule, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: rows are compared alone, although there are features."""
+    """Plant a bug: only numbers of rows are compared, although there are features."""
     assert troth.certify(PAIRS, [ROWS] * 3, rule)["payable"].verdict == "refuted"
     for model in FEATURED.values():
-        monkeypatch.setattr(
-            type(model), "compared_design", lambda _, statistics: ComparedDesign.of_rows_alone(statistics)
-        )
+        monkeypatch.setattr(type(model), "compared_design", lambda _, statistics: ComparedDesign.rows_only(statistics))
     for name in (
         "regression",
         "regression, varying",
@@ -62,7 +60,7 @@ def test_features_that_nobody_compares_go_red(rule: troth.Rule, monkeypatch: pyt
 
 
 def test_candidates_with_features_need_to_be_declared_exchangeable() -> None:
-    """Five rows on both days, but with features of .05 and of 5: a fake gained 6% of the cap without any data."""
+    """With five rows on both days, but features of .05 and 5, a fake gained 6% of the cap without any data."""
     rng, f = generator(5), divergences.logistic
     fake = PAIRS.statistics(([[5.0]] * 3, [1.0, 1.0, 1.0]))
     draws = []

@@ -1,4 +1,4 @@
-"""Certificates of every family, also of those whose data cannot be listed, against drawn rounds, and false ones."""
+"""Certificates of every family agree with drawn rounds, which detect planted false claims."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EARNED = "uninformed reports earn exactly the empty share"
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_what_is_proved_about_a_family_is_what_draws_show(name: str) -> None:
-    """Random rules, options, groups, rows and bonds; at five standard errors a false alarm is next to impossible."""
+    """Random rules, options, groups, rows and bonds; at five standard errors false alarms are very unlikely."""
     for seed in range(30) if SOAK else (2,):
         world = random_drawn(seed, name, 400 if SOAK else 60)
         certificate = world.certify()
@@ -27,7 +27,7 @@ def test_what_is_proved_about_a_family_is_what_draws_show(name: str) -> None:
 
 
 class Contrary(troth.Rule):
-    """Pays for disagreement, and believes in it."""
+    """A rule that pays for disagreement, and claims to be truthful."""
 
     truthful_by = "faith"
 
@@ -36,21 +36,21 @@ class Contrary(troth.Rule):
 
 
 class Size(Contrary):
-    """Pays for rows."""
+    """A rule that pays for rows."""
 
     def breakdown(self, this_round: troth.Round) -> troth.Breakdown:
         return troth.Breakdown(1 - 1 / (1 + this_round.count_rows()))
 
 
 class Believed(troth.OneTime):
-    """Takes a clipped range for one that lets no lie gain."""
+    """A rule that claims that no lie gains under a clipped range."""
 
     def truthful(self, *campaign: Any) -> troth.Claim:
         return replace(super().truthful(*campaign), verdict="proved", margin=0.0)
 
 
 def wrong_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Decoys have larger values than peers."""
+    """Draw decoys with larger values than peers."""
     part = decoys.draw_part  # type: ignore[attr-defined]
 
     def elsewhere(model: Any, answers: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What was once called proved and was not: each against the best lie, found by enumeration or drawn."""
+"""Regression tests of claims that were once proved falsely, against the best enumerated or drawn lie."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINE = models.LinearRegression([0.0], [[1.0]], 1.0)
 
 
 def worst_gains(rule: troth.Rule, model: Any, rows: list[int]) -> tuple[float, float]:
-    """The most that any lie gains on a day that is compared with the next, and on the last day."""
+    """Return the maximum gain of a lie on a day that is compared with the next, and on the last day."""
     views = [View(World([model] * len(rows), rows, None, None, rule), i, rows) for i in range(len(rows))]
     shares = [(view, view.shares(rule), view.last_day(rule)) for view in views]
     first = max(float(view.gains(before).max()) for view, before, _ in shares)
@@ -32,7 +32,7 @@ def worst_gains(rule: troth.Rule, model: Any, rows: list[int]) -> tuple[float, f
 
 
 def test_a_bond_does_not_divide_by_an_empty_share_that_depends_on_peers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dividing by that of the last day let a lie gain more than the whole cap."""
+    """Dividing by the last day's PMI let a lie gain more than the whole cap."""
     rule, model = troth.Bonded(troth.MultiDay(last=troth.Brier())), models.Bernoulli(0.2, 0.6)
     assert max(worst_gains(rule, model, [1, 1])) <= 1e-12
     assert troth.certify(model, [1, 1], rule)["truthful"].margin == 0
@@ -41,7 +41,7 @@ def test_a_bond_does_not_divide_by_an_empty_share_that_depends_on_peers(monkeypa
 
 
 def days_of(features: tuple[float, float], rows: int = 5) -> Any:
-    """Reports of three providers on two days: the first has the feature 1 on both, the others these."""
+    """Return reports of three providers on two days: the first has feature 1 on both, the others these features."""
     rng = generator(3)
     return np.array(
         [
@@ -52,7 +52,7 @@ def days_of(features: tuple[float, float], rows: int = 5) -> Any:
 
 
 def test_peers_with_other_features_are_left_out_although_rows_are_equal() -> None:
-    """Both peers of the first provider change their feature: nothing is left to compare a fake with."""
+    """Both peers of the first provider change their feature, so a fake cannot be compared with anything."""
     honest, fake = days_of((0.1, 10.0)), days_of((0.1, 10.0))
     fake[0, 0] = LINE.statistics((np.ones((5, 1)), np.full(5, 9.0)))
     for rule in (troth.MultiDay(), troth.MultiDay(divergences.le_cam)):
@@ -60,7 +60,7 @@ def test_peers_with_other_features_are_left_out_although_rows_are_equal() -> Non
         np.testing.assert_allclose(shares, rule.divergence.empty_share, atol=1e-12)
     assert troth.MultiDay(exchangeable=True).pay(LINE, honest, budget=1.0).shape == (2, 3)
     everybody = days_of((0.1, 10.0))[:, 1:]
-    with pytest.raises(troth.UnequalSizesError, match="5 rows, but with other features on day 1") as error:
+    with pytest.raises(troth.UnequalSizesError, match="5 rows, but other features on day 1") as error:
         troth.MultiDay().pay(LINE, everybody, budget=1.0)
     message = error.value.in_campaign(["Elm", "Fir"], ["Monday", "Tuesday"])
     assert "provider 'Elm'" in message
@@ -77,7 +77,7 @@ def test_the_same_features_in_another_order_are_the_same_design() -> None:
 
 
 def test_other_features_make_a_fake_pay() -> None:
-    """Peers have a feature of .1 today and of 10 tomorrow, five rows each: a made-up report gains, without any data."""
+    """Peers have feature .1 today and 10 tomorrow, five rows each: a made-up report gains without any data."""
     rng, f = generator(5), divergences.logistic
     fake = LINE.statistics((np.full((100, 1), 1.0), np.full(100, 3.0)))
     draws = [
@@ -89,7 +89,7 @@ def test_other_features_make_a_fake_pay() -> None:
 
 
 def test_what_clipping_costs_is_computed_whatever_the_origin_says() -> None:
-    """Low end −.2: called "clipped" with ε = 0 it was proved and sensitive, while a lie gains."""
+    """With low end −.2, called "clipped" with ε = 0, truthful and sensitive were proved although a lie gains."""
     model = models.Bernoulli(0.3, 0.3)
     high = troth.exact_range(model, [2, 2]).high
     rule = troth.OneTime(troth.ScoreRange(-0.2, high, 0.0, "clipped"))
@@ -133,13 +133,13 @@ def test_a_bond_stretches_what_a_lie_gains() -> None:
     scale = troth.clipped_range(model, [3, 3], low=-2.5)
     rule = troth.Bonded(troth.OneTime(scale))
     gain = troth.best_response(model, rule, [3, 3]).gain
-    stretched = scale.epsilon / scale.high  # the way from an empty report's 0 to the top is all of the cap
+    stretched = scale.epsilon / scale.high  # the cap is the distance from an empty report's 0 to the maximum
     assert scale.epsilon_share < gain < stretched
     assert troth.certify(model, [3, 3], rule)["truthful"].margin == pytest.approx(stretched)
 
 
 def test_last_days_that_can_be_lost_or_wait_for_another_day_are_refused() -> None:
-    """The deposit of a bond on the last day would not be taken, and a day after the last does not come."""
+    """Nobody would collect the deposit of a bond on the last day, as no day follows it."""
     for last in (troth.Bonded(troth.SyntheticPeers()), troth.MultiDay()):
         with pytest.raises(troth.ParameterError, match="must be .equal. or a one-time rule"):
             troth.MultiDay(last=last)
@@ -169,7 +169,7 @@ def test_rows_within_a_group_are_no_peer_rows() -> None:
 
 
 def test_peers_need_not_fill_their_limits() -> None:
-    """With limits of nine rows and one actual row a lie is free; without actual rows the claim says what it needs."""
+    """With a limit of nine rows but one actual row, a lie is free; without actual rows the claim states a minimum."""
     stated = troth.certify(COIN, [9, 9], SIZE)["sensitive"]
     assert (stated.verdict, stated.min_rows) == ("proved", 2)
     assert "if every provider reports at least 2 rows" in stated.text
@@ -210,7 +210,7 @@ def test_a_campaign_is_certified_with_its_groups_and_its_reports() -> None:
 
 
 def of_days(rule: dict[str, Any], *days: dict[str, int]) -> Any:
-    """What is claimed about sensitivity on days on which providers have these rows."""
+    """Return the claim about sensitivity for days on which providers have these rows."""
     campaign = troth.Campaign.from_dict(
         {
             **CAMPAIGN,
@@ -228,7 +228,7 @@ def of_days(rule: dict[str, Any], *days: dict[str, int]) -> Any:
 
 
 def test_every_day_has_the_rows_that_are_needed() -> None:
-    """Those of the first day were taken for those of all."""
+    """The rows of the first day were assumed for all days."""
     synthetic = {"rule": "SyntheticPeers"}
     few = of_days(synthetic, {"Ash": 5, "Elm": 5}, {"Ash": 1, "Elm": 1})
     assert (few.verdict, few.witness) == ("refuted", ((0, 0), (1, 1)))
@@ -241,7 +241,7 @@ def test_every_day_has_the_rows_that_are_needed() -> None:
 
 @pytest.mark.parametrize("bonded", [False, True])
 def test_who_has_other_rows_on_the_next_day_is_no_peer(bonded: bool) -> None:
-    """Fir's rows change, so that Ash and Elm have one peer row each; unless that cannot be foreseen."""
+    """Fir's rows change, so that Ash and Elm have one peer row each, unless this is unpredictable."""
     days = {"Ash": 1, "Elm": 1, "Fir": 5}, {"Ash": 1, "Elm": 1, "Fir": 6}
     rule: dict[str, Any] = {"rule": "MultiDay", "bonded": bonded}
     assert of_days(rule, *days).verdict == "refuted"
@@ -294,7 +294,7 @@ def test_a_rule_that_cannot_pay_a_model_has_no_claims_about_it(model: Any, rule:
 def test_an_expansion_is_not_called_truthful_even_with_decoys_of_the_likelihood(
     deviation: float, own: int, peers: int
 ) -> None:
-    """Labels of a constant, one rival and one decoy: every truth, report, answer of the peers and decoy is tried."""
+    """Labels with a constant, one rival and one decoy: enumerate truths, reports, peers' answers and decoys."""
     model = models.LogisticRegression(mean=[0.0], precision=deviation**-2.0)
     z = np.linspace(-6, 6, 1201)
     weight = np.exp(-0.5 * z**2) / np.exp(-0.5 * z**2).sum()
@@ -348,7 +348,7 @@ def test_exact_candidates_are_proved_where_decoys_are_exact_or_none_are_drawn() 
 
 @pytest.mark.parametrize("rarest", [1e-300, 1e-9, 0.05])
 def test_a_state_too_rare_for_doubles_is_not_called_sensitive(rarest: float) -> None:
-    """What lies about it cost goes with the square of its probability: strictly positive, and less than rounding."""
+    """The cost of lies about a rare state scales with its squared probability: positive, but below rounding."""
     rule, model = (
         troth.LineUp(decoys=float("inf"), strict=0.3),
         models.Finite([rarest, 1 - rarest], [[0.5, 0.5], [0.2, 0.8]]),

@@ -1,4 +1,4 @@
-"""Certificates of tasks against every true and every reported label, with ranges and public guesses."""
+"""Certificates of tasks agree with enumeration of true and reported labels, with ranges and public guesses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLURRED = models.Finite([0.5, 0.5], [[0.08, 0.01, 0.91], [0.12, 0.87, 0.01]])
 
 
 def two_workers(model: Any, known: Any = None) -> Tasks:
-    """Two tasks, with an answer of each of two workers."""
+    """Return two tasks, each with answers of two workers."""
     answers = np.eye(model.reduction.labels)[[0, 1, 1, 0]]
     worker = np.array([0, 1, 0, 1])
     return Tasks(np.array([0, 0, 1, 1]), worker, answers, (model,), np.array([0, 0]), np.array([0, 1]), known)
@@ -32,7 +32,7 @@ def most_gained(rule: troth.Rule, model: Any) -> float:
 
 
 def test_a_clipped_range_is_proved_up_to_what_clipping_costs() -> None:
-    """It was said that no answer gains; a wrong label gains a quarter of the price."""
+    """The claim was that no answer gains, but a wrong label gains a quarter of the price."""
     rule = troth.OneTime(troth.clipped_range(BLURRED, [1, 1], low=-0.3))
     certificate = certify_tasks(two_workers(BLURRED), rule)
     gain, margin = most_gained(rule, BLURRED), certificate["truthful"].margin
@@ -75,7 +75,7 @@ def test_whoever_works_alone_is_paid_in_full_under_a_forecast_of_nobody() -> Non
 
 
 def test_wrong_labels_cost_what_they_cost_beside_a_public_guess() -> None:
-    """Where everybody all but knows the class, a wrong label costs less than where nobody does."""
+    """If the class is almost known, a wrong label costs less than if it is unknown."""
     model, rule = models.Finite([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]]), troth.LineUp(decoys=float("inf"))
     guess = np.log([[0.98, 0.02]] * 2)
     known = certify_tasks(two_workers(model, guess), rule)["wrong labels cost"].margin
@@ -92,7 +92,7 @@ def test_wrong_labels_cost_what_they_cost_beside_a_public_guess() -> None:
 
 
 def test_a_range_holds_for_everybodys_likelihood() -> None:
-    """It was computed for the population's, and a good worker's score stopped the round."""
+    """The range was computed for the population's likelihood, and a good worker's score stopped the round."""
     good = {"prior": [0.5, 0.5], "likelihood": [[0.99, 0.01], [0.01, 0.99]]}
     plain: dict[str, Any] = {
         "campaign": {"name": "x", "price": "0.05"},

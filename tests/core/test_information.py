@@ -24,7 +24,7 @@ REPORTS = st.integers(1, 9).flatmap(lambda n: arrays(np.float64, (n, 3), element
 
 @settings(max_examples=2000 if SOAK else 100, deadline=None)
 @given(REPORTS, st.randoms(use_true_random=False))
-def test_leave_one_out_is_exact_to_the_last_rounding(t: Any, random: Any) -> None:
+def test_leave_one_out_is_exact_up_to_the_final_rounding(t: Any, random: Any) -> None:
     groups = [random.randrange(3) for _ in t]
     for labels in (list(range(len(t))), groups):
         peers = troth.leave_one_out(t, labels)
@@ -35,7 +35,7 @@ def test_leave_one_out_is_exact_to_the_last_rounding(t: Any, random: Any) -> Non
 
 @settings(max_examples=1000 if SOAK else 50, deadline=None)
 @given(REPORTS, st.randoms(use_true_random=False))
-def test_leave_one_out_depends_on_the_set_of_reports_alone(t: Any, random: Any) -> None:
+def test_leave_one_out_depends_only_on_the_set_of_reports(t: Any, random: Any) -> None:
     t = np.concatenate([t, t[:1]])
     order = list(range(len(t)))
     random.shuffle(order)
@@ -45,15 +45,15 @@ def test_leave_one_out_depends_on_the_set_of_reports_alone(t: Any, random: Any) 
 
 
 @pytest.mark.parametrize("small", [1e-20, 1.1e-30, 2.2e-313])
-def test_what_is_left_when_large_numbers_cancel_keeps_its_digits(small: float) -> None:
+def test_small_numbers_stay_exact_when_large_ones_cancel(small: float) -> None:
     t = np.array([[small], [0.0], [0.0], [0.0], [0.0], [1.9], [-1.9], [0.0]])  # eight, for cuts that do not cancel
     assert troth.leave_one_out(t)[1, 0] == small
 
 
-def test_a_small_provider_keeps_its_digits_beside_a_giant() -> None:
+def test_small_reports_stay_exact_next_to_large_ones() -> None:
     t = np.array([[1e20], [0.1], [0.2]])
     assert troth.leave_one_out(t)[0, 0] == 0.1 + 0.2
-    assert (t.sum(axis=0) - t)[0, 0] != 0.1 + 0.2  # what the plain difference would say
+    assert (t.sum(axis=0) - t)[0, 0] != 0.1 + 0.2  # the plain difference is inexact
 
 
 def test_leave_one_out_broadcasts_over_leading_axes() -> None:
@@ -72,12 +72,12 @@ def test_excluded_states_are_carried_without_nan() -> None:
     assert np.array_equal(troth.leave_one_out(t, groups=[0, 1, 0])[:, 0], [-2.0, -np.inf, -2.0])
 
 
-def test_leave_one_out_of_one_and_of_none() -> None:
+def test_leave_one_out_of_one_provider_and_of_none() -> None:
     assert np.array_equal(troth.leave_one_out(np.array([[3.0, 4.0]])), [[0.0, 0.0]])
     assert troth.leave_one_out(np.zeros((0, 2))).shape == (0, 2)
 
 
-def test_leave_one_out_refuses_what_it_cannot_add() -> None:
+def test_leave_one_out_rejects_invalid_statistics() -> None:
     with pytest.raises(troth.DataError, match="provider 1: statistic 0 is nan"):
         troth.leave_one_out(np.array([[1.0], [np.nan]]))
     with pytest.raises(troth.DataError, match=r"\(..., provider, statistic\)"):
@@ -145,7 +145,7 @@ def test_contradictions_are_impossible_and_not_nan() -> None:
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("providers", [127, 1023])
 def test_peers_of_one_size_are_summed_alike_in_every_order(providers: int, sign: int) -> None:
-    """Numbers just below 1, nearly a power of two of them: their sum takes as many bits as that many numbers can."""
+    """Almost a power of two of numbers just below 1: their sum needs the maximum number of bits."""
     rng = generator(providers)
     t = sign * (1 - rng.random((providers, 3)) / 64)
     peers = leave_one_out(t)
@@ -166,7 +166,7 @@ def test_exact_mutual_information_is_the_mean_log_pmi(name: str) -> None:
     simulated = name in MISSING["expected evidence"] | {*VARYING} or name.startswith("day types")
     assert information.method == ("simulated" if simulated else "exact")
     assert ("exact" if information.method == "exact" else "±") in str(information)
-    expected_error = sample.std() / np.sqrt(100_000) if simulated else 0.0  # the number of draws if none is given
+    expected_error = sample.std() / np.sqrt(100_000) if simulated else 0.0  # the default number of draws
     assert information.standard_error == pytest.approx(expected_error, rel=0.1)
 
 
@@ -197,7 +197,7 @@ def test_information_does_not_depend_on_the_noise_in_whose_units_rows_are_counte
 
 
 def test_mutual_information_by_hand() -> None:
-    """Two states told apart by one row of each side with the table [[.9, .1], [.2, .8]]."""
+    """Two states and one row on each side, with the table [[.9, .1], [.2, .8]]."""
     model = models.Finite([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]])
     joint = 0.5 * np.outer([0.9, 0.1], [0.9, 0.1]) + 0.5 * np.outer([0.2, 0.8], [0.2, 0.8])
     marginal = joint.sum(axis=1)
@@ -211,7 +211,7 @@ def test_mutual_information_says_when_it_needs_a_generator() -> None:
 
 
 def mp_excess(x: float) -> Any:
-    """lnΓ(x) − x·ψ(x), to 50 digits."""
+    """Return lnΓ(x) − x·ψ(x), to 50 digits."""
     with mpmath.workdps(50):
         return mpmath.loggamma(x) - x * mpmath.digamma(x)
 
@@ -263,14 +263,14 @@ def test_mutual_information_of_giant_regressions(known: bool) -> None:
 
 
 def test_exact_sums_of_many_rows() -> None:
-    """Against the smooth limit: I = ½ ln(n₁n₂/(n₁+n₂)) − ½ ln 2πe + h(θ) − E[½ ln θ(1−θ)] + O(1/n)."""
+    """Compare with the smooth limit: I = ½ ln(n₁n₂/(n₁+n₂)) − ½ ln 2πe + h(θ) − E[½ ln θ(1−θ)] + O(1/n)."""
     rows = 10**6 if SOAK else 3 * 10**5
     information = troth.mutual_information(models.Bernoulli(1, 1), rows, rows - 1)
     assert information.method == "exact"
     assert information.value == pytest.approx(0.5 * np.log(rows / 2) - 0.5 * np.log(2 * np.pi * np.e) + 1, abs=1e-4)
 
 
-def test_a_sum_that_cancels_is_not_called_exact() -> None:
+def test_a_sum_with_cancellation_is_not_exact() -> None:
     class Rough(models.Bernoulli):
         def expected_log_evidence(self, design: Any, /) -> Any:
             return 1e12 * design[..., 0]
@@ -316,12 +316,12 @@ def test_generators_and_draws_are_checked() -> None:
         (lambda m: peer_log_pmi(m, np.ones(2)), r"\(..., provider, statistic\)"),
     ],
 )
-def test_statistics_of_the_wrong_size_are_refused(call: Any, message: str) -> None:
+def test_statistics_of_the_wrong_size_are_rejected(call: Any, message: str) -> None:
     with pytest.raises(troth.DataError, match=message):
         call(models.Bernoulli(1, 1))
 
 
-def test_a_model_of_ones_own_needs_equal_sizes() -> None:
+def test_a_custom_model_needs_equal_sizes() -> None:
     class Plain:
         def statistics(self, data: Any) -> Array:
             return np.array([np.sum(data), len(data)], dtype=float)
@@ -351,7 +351,7 @@ def test_an_empty_regression_says_exactly_nothing(known: bool) -> None:
     assert not troth.log_pmi(model, np.zeros_like(t[0]), t).any()
 
 
-def test_sums_that_would_overflow_are_refused() -> None:
+def test_sums_that_would_overflow_are_rejected() -> None:
     leave_one_out(np.full((2, 1), 2.0**1018))
     for exponent in (1019, 1020, 1021, 1022, 1023):
         try:

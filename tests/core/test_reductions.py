@@ -1,4 +1,4 @@
-"""Declared sums: every family's statistics come out of them, and impossible ones are refused."""
+"""Reductions yield the statistics of every family, and reject impossible sums."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from troth.models import Family
 
 
 def table_of(model: Family, data: object) -> Array:
-    """Rows as a table ``(row, column)``: features, then answers."""
+    """Return rows as a table ``(row, column)``: features, then answers."""
     parts = data if isinstance(data, tuple) else (data,)
     arrays = [np.asarray(part, dtype=np.float64) for part in parts]
     return np.column_stack([a[:, None] if a.ndim == 1 else a for a in arrays])
@@ -28,7 +28,7 @@ def draw(model: Family, rows: int, seed: int = 1) -> object:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_statistics_come_out_of_reductions(name: str) -> None:
+def test_reductions_yield_the_statistics(name: str) -> None:
     model = EXAMPLES[name]
     assert isinstance(model, HasReduction)
     data = draw(model, 57)
@@ -76,7 +76,7 @@ def test_rows_are_added_up_by_code(name: str, in_order: bool) -> None:
         (Moments((0.0, 0.0), linear=False, squares=True), [9, 1, 0.5, 0.2, 1], "not symmetric"),
     ],
 )
-def test_impossible_sums_are_refused(reduction: Counts | Moments, summary: list[float], message: str) -> None:
+def test_impossible_sums_are_rejected(reduction: Counts | Moments, summary: list[float], message: str) -> None:
     with pytest.raises(DataError, match=message):
         reduction.check(np.array(summary, dtype=np.float64))
 
@@ -117,7 +117,7 @@ def test_declared_values_bound_sums() -> None:
     ],
 )
 def test_many_rows_of_one_code_are_added_up_in_blocks(answer: Answer, point: tuple[float, ...]) -> None:
-    rng, rows = generator(3), 120_000  # more than a block has
+    rng, rows = generator(3), 120_000  # more than fit one block
     z = np.column_stack([np.ones(rows), rng.normal(0.3, 1.0, rows)])
     y = rng.integers(0, answer.labels or 4, rows).astype(np.float64)
     codes = np.where(rng.random(rows) < 0.01, rng.integers(0, 300, rows), 5)

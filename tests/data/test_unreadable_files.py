@@ -65,7 +65,7 @@ def test_words_among_numbers_are_named_wherever_they_are(rows: bytes, tmp_path: 
 def test_rows_that_are_read_once_more_are_looked_at_once(tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_bytes(b"a\n" + MANY + b"one\n")
     rows: list[int] = []
-    request = Request(Moments(), ("a",), look=lambda batch: rows.append(batch.num_rows))
+    request = Request(Moments(), ("a",), on_batch=lambda batch: rows.append(batch.num_rows))
     part = Fragment(str(tmp_path / "own.csv"), "csv").summarise(request)
     assert part.problems
     assert 0 < sum(rows) <= len(MANY) // 2

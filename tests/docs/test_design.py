@@ -128,7 +128,7 @@ def test_an_upload_calls_every_function_that_the_walk_numbers(tmp_path: Path) ->
 
 UNSEEN = {
     "service.api.handlers.submit_file",
-    "service.incoming.check_welcome",
+    "service.incoming.check_upload_allowed",
     "service.rounds.add_upload",
     "service.settlement.close_due",
     "service.parse.parse",

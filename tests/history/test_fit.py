@@ -43,7 +43,7 @@ def test_parameters_are_recovered_within_their_errors(outcome: str, dispersed: b
             stated = errors["means"][..., 1] if outcome == "binary" else errors["means"]
             of_means.append(((np.array(own.means) - np.array(true.means)) / stated).ravel())
             of_dispersion.append((own.dispersion - true.dispersion) / errors["dispersion"])
-        of_prior.append((np.array(fit.population.prior) - np.array(truths[0].prior)) / fit.errors.of_prior)
+        of_prior.append((np.array(fit.population.prior) - np.array(truths[0].prior)) / fit.errors.prior)
     for z in (np.concatenate(of_means), np.array(of_dispersion), np.concatenate(of_prior)):
         assert (z**2).sum() < chi2.isf(1e-6, len(z))
         assert np.abs(z).max() < 6
@@ -229,8 +229,8 @@ def test_values_need_a_spread() -> None:
 def test_few_days_per_parameter_have_errors_too() -> None:
     history, _ = day_types("binary", 12, days=30, providers=8)
     fit = models.LatentClass.fit(history, "binary", types=3)
-    assert np.isfinite(fit.errors.of_means).all()
-    assert (fit.errors.of_means > 0).all()
+    assert np.isfinite(fit.errors.means).all()
+    assert (fit.errors.means > 0).all()
 
 
 def test_a_fit_is_a_campaign_file_and_pays() -> None:

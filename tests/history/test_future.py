@@ -17,7 +17,7 @@ from troth.core.reductions import Counts, Moments
 from troth.history import backtest, from_summaries
 from troth.history.learn import Learner, candidates_for, fit
 from troth.history.splits import first_days, split_days
-from troth.models.fitting.offsets import walk_of
+from troth.models.fitting.offsets import fit_random_walk
 
 RULE = troth.SyntheticPeers(draws=8)
 
@@ -60,10 +60,10 @@ def test_a_walk_is_learnt_from_residuals(step: float) -> None:
     level = np.cumsum(step * rng.standard_normal((300, 4)), axis=0)
     residual = level + rng.normal(0, 0.5, level.shape)
     residual[rng.random(level.shape) < 0.1] = np.nan
-    walk = walk_of(residual, np.full(4, 0.25), np.zeros(level.shape), ahead=10)
-    assert np.sqrt(walk.step) == pytest.approx(step, abs=0.06 if step else 0.02)
-    assert (np.abs(walk.offset - level[-1]) < 4 * np.sqrt(walk.variance)).all()
-    assert np.all(walk.variance >= walk.step * 5)
+    walk = fit_random_walk(residual, np.full(4, 0.25), np.zeros(level.shape), ahead=10)
+    assert np.sqrt(walk.step_variance) == pytest.approx(step, abs=0.06 if step else 0.02)
+    assert (np.abs(walk.level - level[-1]) < 4 * np.sqrt(walk.variance)).all()
+    assert np.all(walk.variance >= walk.step_variance * 5)
 
 
 @pytest.mark.parametrize("ahead", [1, 7])
@@ -71,8 +71,8 @@ def test_an_offset_is_as_uncertain_as_it_walks_on_average_until_then(ahead: int)
     """After many days the filter has the variance P = (P + q)r/(P + q + r); on top comes hq, h days later."""
     rng = generator(7)
     residual = np.cumsum(0.4 * rng.standard_normal((400, 3)), axis=0) + rng.normal(0, 0.5, (400, 3))
-    walk = walk_of(residual, np.full(3, 0.25), np.full(residual.shape, 0.05), ahead)
-    q, r = walk.step, walk.part * 0.25 + 0.05
+    walk = fit_random_walk(residual, np.full(3, 0.25), np.full(residual.shape, 0.05), ahead)
+    q, r = walk.step_variance, walk.noise_share * 0.25 + 0.05
     settled = (-q + np.sqrt(q * q + 4 * q * r)) / 2
     assert q > 0
     assert walk.variance == pytest.approx(np.full(3, settled + np.mean([h * q for h in range(1, ahead + 1)])))

@@ -29,7 +29,7 @@ from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
 from troth.core.past import History
 from troth.models import LogisticRegression, PoissonRegression
-from troth.models.fitting.modes import _around
+from troth.models.fitting.modes import _recentred
 
 DAYS = 200 if SOAK else 24
 SPREAD = 0.5
@@ -112,7 +112,7 @@ def test_rows_are_added_up_again_at_another_point() -> None:
     rows, model = tables("labels", days=3), MODELS["labels"]
     moved = LogisticRegression(mean=[0] * 3, precision=1, point=[1.0, 0.5, 0.0])
     history = History.from_tables(rows, model.reduction).select(days=[0, 2], providers=["A", "C"])
-    again = history.added_by(moved.reduction)
+    again = history.reduced_by(moved.reduction)
     assert np.allclose(again.summaries[1, 1], moved.summary((rows[2, "C"][:, :3], rows[2, "C"][:, 3])))
     assert history_digest(again) == history_digest(history)
     changed = {**rows, (2, "C"): rows[2, "C"] * [1, 1, 1.001, 1]}
@@ -209,7 +209,7 @@ def test_a_quadratic_is_the_same_around_another_point() -> None:
     expansion: Any = MODELS["counts"].reduction
     rows = np.column_stack([np.ones(9), rng.normal(size=(9, 2)), rng.poisson(2.0, 9)])
     summary, point = expansion.of_rows(rows), np.array([0.4, -0.3, 0.7])
-    moved = _around(expansion, summary, point)
+    moved = _recentred(expansion, summary, point)
 
     def at(beta: Any, start: Any, t: Any) -> float:
         step = beta - np.array(start)

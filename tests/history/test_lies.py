@@ -15,7 +15,7 @@ from troth.audits import audit
 from troth.audits.strategies import Knowledge, lies_for_reduction, lies_left_out
 from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.reductions import Counts, Moments, Reduction
-from troth.core.reductions.counts import whole_counts
+from troth.core.reductions.counts import apportion
 from troth.core.support import Support
 from troth.history import backtest, from_summaries
 from troth.mechanisms import MultiDay
@@ -119,7 +119,7 @@ def test_a_shift_moves_every_value_and_leaves_the_scatter() -> None:
 def test_whole_counts_sum_to_the_rows() -> None:
     rng = generator(6)
     weights, rows = rng.random((50, 4)), rng.integers(0, 30, 50).astype(float)
-    counts = whole_counts(weights, rows)
+    counts = apportion(weights, rows)
     assert np.array_equal(counts.sum(axis=1), rows)
     assert (np.abs(counts - rows[:, None] * weights / weights.sum(axis=1, keepdims=True)) < 1).all()
 

@@ -251,7 +251,7 @@ def test_a_family_that_says_nothing_about_itself_is_undecided_and_not_fitted() -
     assert bare.price_of_lying(3, [(bare, 2)]) is None
     assert bare.k_rank_condition([(bare, 2)]) is None
     past = draw_history(models.Normal(3, 2, 1.5), 4, days=30)
-    with pytest.raises(ParameterError, match="Bare does not say how its prior is fitted"):
+    with pytest.raises(ParameterError, match="Bare has no initial_parameters, so its prior cannot be fitted"):
         Bare.fit(past)
 
 
@@ -281,7 +281,7 @@ NUMBERS = Moments((0.0,), squares=True)
 @pytest.mark.parametrize(
     ("family", "past", "fixed", "message"),
     [
-        ("Bernoulli", from_summaries(Counts(2), COINS[:3]), {}, "3 days with reports: a prior is fitted to at least 5"),
+        ("Bernoulli", from_summaries(Counts(2), COINS[:3]), {}, "3 days with reports: a fit of the prior needs"),
         ("Bernoulli", from_summaries(Counts(2), COINS * [1, 0]), {}, "code 1 never occurs"),
         ("Bernoulli", from_summaries(Counts(3), np.ones((9, 2, 3))), {}, "needs two codes, but the history has 3"),
         ("Poisson", from_summaries(Counts(2), COINS), {}, "Poisson needs numbers"),

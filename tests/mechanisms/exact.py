@@ -17,19 +17,19 @@ from troth import models
 from troth.models.numerics.extremes import unordered_datasets
 
 Pay = Callable[[Any, Any], Any]
-"""A rule under test: models and statistics ``(world, provider, statistic)`` in, shares ``(world, provider)`` out."""
+"""A rule under test: from models and statistics ``(world, provider, statistic)`` to shares ``(world, provider)``."""
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A small model in which everything can be enumerated, once."""
+    """A model that is small enough to enumerate; all enumerations are cached."""
 
     models: list[Any]
     rows: list[int]
 
     @cache  # noqa: B019
     def reports(self, provider: int, every_size: bool = True) -> Any:
-        """All possible reports of a provider, of its own or of any smaller size: statistics, and log orders of rows."""
+        """All possible reports of a provider, up to its number of rows: statistics, and log numbers of orders."""
         model = self.models[provider]
         sizes = range(self.rows[provider] + 1) if every_size else [self.rows[provider]]
         symbols = int(model.support.high) + 1
@@ -41,7 +41,7 @@ class World:
 
     @cache  # noqa: B019
     def peers(self, provider: int) -> Any:
-        """All joint reports of the other providers: statistics ``(joint, provider, statistic)`` and log orders."""
+        """All joint reports of the others: statistics ``(joint, provider, statistic)`` and log numbers of orders."""
         others = [self.reports(j, every_size=False) for j in range(len(self.models)) if j != provider]
         joint = list(product(*(range(len(t)) for t, _ in others)))
         t = np.array([[others[k][0][i] for k, i in enumerate(row)] for row in joint])
@@ -51,7 +51,7 @@ class World:
 
     @cache  # noqa: B019
     def beliefs(self, provider: int) -> tuple[Any, Any]:
-        """p(peers' data) and p(peers' data | own data), the latter one row per own dataset of the full size."""
+        """p(peers' data) and p(peers' data | own data), the latter with one row per own dataset of full size."""
         evidence = self.models[0].log_evidence
         peers, orders = self.peers(provider)
         pooled = peers.sum(axis=1)
@@ -62,7 +62,7 @@ class World:
         return marginal, conditional
 
     def round_with(self, provider: int, own: Any, peers: Any) -> Any:
-        """Statistics of everybody, given one provider's and its peers'."""
+        """All statistics, given those of one provider and of its peers."""
         shape = np.broadcast_shapes(own.shape[:-1], peers.shape[:-2])
         everyone = [np.broadcast_to(peers[..., k, :], (*shape, own.shape[-1])) for k in range(peers.shape[-2])]
         everyone.insert(provider, np.broadcast_to(own, (*shape, own.shape[-1])))
@@ -115,7 +115,7 @@ def worst_gain(world: World, pay: Pay) -> float:
 
 
 def worst_gain_over_two_days(world: World, pay: Pay) -> float:
-    """Return the same for a rule that pays day 0 by comparison with day 1, whose peers are drawn independently."""
+    """Like `worst_gain`, for a rule that compares day 0 with day 1, whose peers are drawn independently."""
     worst = -np.inf
     for provider in range(len(world.models)):
         peers, _ = world.peers(provider)
@@ -137,7 +137,7 @@ def worst_gain_over_two_days(world: World, pay: Pay) -> float:
 
 
 def one_model(provider_models: list[Any]) -> Any:
-    """Give rules a single model where all providers share one."""
+    """Return a single model if all providers share it."""
     return provider_models[0] if all(model == provider_models[0] for model in provider_models) else provider_models
 
 

@@ -1,4 +1,4 @@
-"""Brier for day types: each peer's labels predicted by themselves, against enumeration, mpmath and every lie."""
+"""Brier for day types, which predicts each peer's labels separately: enumeration, mpmath and every lie."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def random_likelihood(rng: Any, prior: Any, codes: int, dispersion: float) -> An
 
 
 def random_world(seed: int, providers: int = 4) -> tuple[list[Any], list[int]]:
-    """Laws of two to four labels, one of them twice, with and without dispersion, of no to four rows."""
+    """Likelihoods of two to four labels, one of them twice, with and without dispersion; up to four rows."""
     rng = generator(seed, 12)
     prior = rng.dirichlet(np.full(int(rng.integers(2, 5)), 2.0))
     likelihoods = [
@@ -42,7 +42,7 @@ def random_world(seed: int, providers: int = 4) -> tuple[list[Any], list[int]]:
 
 
 def datasets(likelihood: Any, rows: int, unordered: bool) -> Any:
-    """Log-likelihoods per type of everything that a provider could report: counts, or rows one by one."""
+    """Log-likelihoods by type of all possible reports: as counts, or as sequences of rows."""
     codes = likelihood.reduction.width
     if unordered:
         counts = unordered_datasets(rows, codes)
@@ -93,7 +93,7 @@ def worlds() -> list[World]:
 
 
 def worst(world: World, share: Any) -> float:
-    """Return the most that any report of any provider gains, where a rule must be told the peers' rows."""
+    """Return the maximum gain of any report, for rules that need the peers' numbers of rows."""
     gains = []
     for provider in range(len(world.models)):
         peers, _ = world.peers(provider)
@@ -118,7 +118,7 @@ def brier_share(form: Any) -> Any:
 
 
 def pooled_share(world: World, provider: int, own: Any, peers: Any) -> Any:
-    """The bug: all rows of the peers of a likelihood as one dataset, whose rows share one effect."""
+    """The planted bug: peers of one likelihood are pooled into one dataset, whose rows share one effect."""
     likelihood = world.models[0]
     total = sum(n for j, n in enumerate(world.rows) if j != provider)
     types = datasets(likelihood, total, True)
@@ -145,7 +145,7 @@ def test_pooling_rows_that_share_an_effect_is_caught() -> None:
     assert len(gains) >= 5
     assert sum(gain > 1e-6 for gain in gains) > len(gains) / 3
     without = [World([world.models[0]] * 3, world.rows) for world in worlds() if world.models[0].dispersion == 0]
-    assert max(worst(world, pooled_share) for world in without) <= 1e-12  # the pool is right for i.i.d. rows
+    assert max(worst(world, pooled_share) for world in without) <= 1e-12  # pooling is correct for i.i.d. rows
 
 
 def test_best_response_and_bonds_agree() -> None:
@@ -195,7 +195,7 @@ def test_payments_for_every_input(seed: int, providers: int, grouped: bool, form
 
 
 def exact_same(table: Any, dispersion: float, rows: int, unordered: bool) -> list[Any]:
-    """The chance that labels are the same under each pair of types, with fifty digits, for two labels."""
+    """The probability of equal labels under each pair of types, with fifty digits, for two labels."""
     with mpmath.workdps(50):
         strength = (1 - mpmath.mpf(dispersion)) / mpmath.mpf(dispersion)
 
@@ -222,8 +222,8 @@ def test_a_thousand_rows_against_mpmath(dispersion: float, unordered: bool) -> N
     log_probability = log_same_dispersed(table, dispersion, 1000, unordered)
     expected = [float(mpmath.log(x)) for x in exact_same(table, dispersion, 1000, unordered)]
     np.testing.assert_allclose(log_probability, expected, rtol=0, atol=1e-10)
-    # a third label, so rare that it hardly changes anything, goes through the convolution; what counts is how large
-    # a pair is beside the two states' own, since 2qq′K ≤ K/√(LM)·(q²L + q′²M)
+    # a third label, too rare to change the result, exercises the convolution; errors are relative to the two states'
+    # own entries, since 2qq′K ≤ K/√(LM)·(q²L + q′²M)
     three = np.hstack([table * (1 - 1e-12), np.full((3, 1), 1e-12)])
     first, second = np.triu_indices(3)
     own = np.array([expected[k] for k in np.flatnonzero(first == second)])
@@ -234,7 +234,7 @@ def test_a_thousand_rows_against_mpmath(dispersion: float, unordered: bool) -> N
 
 @pytest.mark.parametrize(("rows", "tolerance"), [(2 * 10**6, 5e-8), (10**9, 1e-5)])
 def test_the_same_counts_of_very_many_rows(rows: int, tolerance: float) -> None:
-    """Two binomial counts are equal with the chance √(1/4πNv)·(1 + (1/16v − 3/8)/N + …), v = p(1 − p)."""
+    """Two binomial counts are equal with probability √(1/4πNv)·(1 + (1/16v − 3/8)/N + …), v = p(1 − p)."""
     for p in (0.5, 0.1):
         v = p * (1 - p)
         expected = -0.5 * np.log(4 * np.pi * rows * v) + (1 / (16 * v) - 3 / 8) / rows
@@ -242,7 +242,7 @@ def test_the_same_counts_of_very_many_rows(rows: int, tolerance: float) -> None:
 
 
 def test_fifty_providers_of_a_thousand_rows() -> None:
-    """Log chances of the peers' data, as mpmath has them: far below what a float could hold of their sequences."""
+    """Log probabilities of the peers' data against mpmath; those of sequences would underflow."""
     rng = generator(21)
     prior = np.array([0.3, 0.3, 0.4])
     likelihoods = [random_likelihood(rng, prior, 2, float(rng.uniform(0.001, 0.3))) for _ in range(50)]
@@ -273,7 +273,7 @@ def test_fifty_providers_of_a_thousand_rows() -> None:
 
 @pytest.mark.parametrize(("codes", "rows"), [(2, 5000), (3, 300), (4, 100), (6, 20)])
 @pytest.mark.parametrize("dispersion", [0.0, 0.2])
-def test_orders_are_told_from_log_likelihoods(codes: int, rows: int, dispersion: float) -> None:
+def test_numbers_of_orders_are_recovered_from_log_likelihoods(codes: int, rows: int, dispersion: float) -> None:
     rng = generator(22, codes)
     table = rng.dirichlet(np.ones(codes), size=3)
     counts = rng.multinomial(rows, rng.dirichlet(np.ones(codes), size=20)).astype(float)
@@ -282,7 +282,7 @@ def test_orders_are_told_from_log_likelihoods(codes: int, rows: int, dispersion:
     np.testing.assert_allclose(log_number, gammaln(rows + 1) - gammaln(counts + 1).sum(axis=1), rtol=1e-12, atol=1e-10)
 
 
-def test_what_cannot_be_told_is_an_error() -> None:
+def test_unrecoverable_counts_are_an_error() -> None:
     brier = troth.Brier()
     binary: Any = EXAMPLES["day types, binary"]
     t = binary.statistics(np.array([[1, 0, 1], [1, 0, 0], [0, 0, 1]]))
@@ -309,7 +309,7 @@ def test_what_cannot_be_told_is_an_error() -> None:
 
 
 def test_without_dispersion_two_providers_are_a_finite_model() -> None:
-    """With a single peer there is nothing to keep apart, so that the two families agree."""
+    """With a single peer separate and pooled predictions agree."""
     table = [[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]
     types = models.LatentClass([0.3, 0.7], "categorical", table)
     finite = models.Finite([0.3, 0.7], table)

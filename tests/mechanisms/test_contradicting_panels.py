@@ -1,4 +1,4 @@
-"""Panels whose members contradict each other pay the empty share for themselves alone (erratum E16)."""
+"""Panels whose members contradict each other pay the empty share; other panels are unaffected (erratum E16)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIX = models.Finite([1 / 6] * 6, np.column_stack([np.full(6, 0.1), 0.9 * np.eye(
 
 
 def attacked(providers: int) -> tuple[Any, Any]:
-    """Everybody reports symbol 1; then the first contradicts the others."""
+    """All providers report symbol 1; then the first contradicts the others."""
     t = np.stack([SIX.statistics([1, 1])] * providers)
     other = t.copy()
     other[0] = SIX.statistics([2, 2])
@@ -40,8 +40,8 @@ def random_model(seed: int) -> models.Finite:
     "rule", [{}, {"strict": 0.3}, {"ties": "lot"}, {"decoys": inf}, {"decoys": inf, "strict": 0.3}]
 )
 @pytest.mark.parametrize(("providers", "count"), [(5, 2), (9, 4), (9, 8), (31, 5)])
-def test_one_report_moves_a_share_by_its_panel_alone(providers: int, count: int, rule: dict[str, Any]) -> None:
-    """Without panels everybody else falls to the empty share; with B of them nobody loses more than 1/B."""
+def test_one_report_changes_a_share_only_through_its_panel(providers: int, count: int, rule: dict[str, Any]) -> None:
+    """Without panels all others fall to the empty share; with B panels no provider loses more than 1/B."""
     before, after = attacked(providers)
     rows = np.full(providers, 2.0)
     line_up = troth.LineUp(**{"decoys": 99, "panels": count, **rule})
@@ -56,8 +56,8 @@ def test_one_report_moves_a_share_by_its_panel_alone(providers: int, count: int,
 
 @pytest.mark.parametrize("strict", [0.0, 0.4])
 @pytest.mark.parametrize("groups", [None, ["a", "b", "b", "c", "d"]])
-def test_a_share_is_the_mean_over_panels_each_paid_alone(groups: Any, strict: float) -> None:
-    """Every panel of every split is paid as a round of its own, contradicting or not, whatever is reported."""
+def test_a_share_is_the_mean_over_panels_paid_separately(groups: Any, strict: float) -> None:
+    """Every panel of every split is paid as a separate round, contradicting or not, for any report."""
     single, split = (troth.LineUp(decoys=inf, strict=strict, panels=count) for count in (1, 2))
     contradicted = 0
     for seed in range(8):
@@ -78,15 +78,15 @@ def test_a_share_is_the_mean_over_panels_each_paid_alone(groups: Any, strict: fl
     assert contradicted > 20
 
 
-def test_no_own_report_decides_whether_a_panel_contradicts() -> None:
-    """Two peers say 1 and two say 2: which pairs contradict each other does not depend on what the fifth says."""
+def test_a_report_does_not_decide_whether_a_panel_of_peers_contradicts() -> None:
+    """Two peers report 1 and two report 2: which pairs contradict each other does not depend on the fifth report."""
     rows = np.full(5, 1.0)
     paid = []
     for own in ([0], [1], [2], []):
         t = np.stack([TWO.statistics(x) for x in (own, [1], [2], [1], [2])])
         result = troth.LineUp(decoys=inf, panels=2).explain(TWO, t, rows=rows, rng=generator(1))
         paid.append(result.terms["contradicting"][0])
-    assert paid == pytest.approx([4 / 6] * 4)  # of six pairs of peers, four contradict each other
+    assert paid == pytest.approx([4 / 6] * 4)  # four of six pairs of peers contradict each other
 
 
 @pytest.mark.parametrize("strict", [0.0, 0.3])
@@ -94,10 +94,10 @@ def test_no_own_report_decides_whether_a_panel_contradicts() -> None:
 def test_panels_are_exactly_truthful_under_models_with_zeros(
     dealt: bool, strict: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All truths, all reports, all peers; the mean over all splits, or over all permutations that deal peers out."""
+    """All truths, reports and peers; the mean over all splits, or over all permutations that deal peers out."""
     seeds: dict[tuple[int, ...], int] = {}
     if dealt:
-        monkeypatch.setattr(panels, "_ALL_SPLITS", 0)
+        monkeypatch.setattr(panels, "_MAX_ENUMERATED", 0)
         for seed in range(60):
             seeds.setdefault(tuple(np.random.default_rng(seed).permutation(3)), seed)
         assert len(seeds) == 6
@@ -114,8 +114,8 @@ def test_panels_are_exactly_truthful_under_models_with_zeros(
     assert max(gains) <= 1e-12
 
 
-def test_what_is_said_about_contradicting_panels() -> None:
-    """The place that is shown is that of an empty report, so the share can be computed from it as always."""
+def test_explanation_of_contradicting_panels() -> None:
+    """The place shown is that of an empty report, so the share follows from it as usual."""
     _, t = attacked(5)
     rows = np.full(5, 2.0)
     for rule in (troth.LineUp(decoys=99, panels=2), troth.Bonded(troth.LineUp(decoys=99, panels=2, strict=0.2))):

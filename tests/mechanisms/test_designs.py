@@ -1,4 +1,4 @@
-"""Draws of peers are made for each peers' design: two designs are the same where all of their numbers are."""
+"""Peers are drawn for each distinct design; designs are equal only if all their numbers are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REGRESSION = models.LinearRegression([0, 0], [[1e18, 0], [0, 1]], 1.0)
 
 
 def regression_round(rng: Any, providers: int = 6) -> Round:
-    """A column of size 1e9 that everybody shares, and one of size 1, with sum 0, that differs."""
+    """A column of size 1e9 that all providers share, and one of size 1, with sum 0, that differs."""
     small = rng.integers(1, 1000, (providers, 1)) / 256.0 * np.array([-1, 0, 1])
     z = np.stack([np.full((providers, 3), 1e9), small], axis=-1)
     z[-1] = z[0]
@@ -26,7 +26,7 @@ def regression_round(rng: Any, providers: int = 6) -> Round:
 
 
 @pytest.mark.parametrize("groups", [None, list("aabbcd")])
-def test_everybody_faces_the_design_of_its_own_peers(groups: Any) -> None:
+def test_each_provider_faces_the_design_of_its_own_peers(groups: Any) -> None:
     this_round = regression_round(generator(1))
     this_round = Round(REGRESSION, this_round.statistics, groups, rng=generator(2))
     (drawn,) = next(draw_peers(this_round, 1))
@@ -36,7 +36,7 @@ def test_everybody_faces_the_design_of_its_own_peers(groups: Any) -> None:
 
 
 def test_draws_for_a_provider_do_not_contain_its_own_features() -> None:
-    """What is drawn for a provider stays the same, to the bit, when its own column of size 1 changes."""
+    """The draws for a provider do not change by a bit when its own column of size 1 changes."""
     this_round = regression_round(generator(2), providers=2)
     other = this_round.statistics.copy()
     other[0] = REGRESSION.statistics(([[1e9, 5.0], [1e9, -5.0], [1e9, 0.0]], [0.1, 0.2, 0.3]))
@@ -56,7 +56,7 @@ def test_draws_keep_the_noise_of_a_small_column_beside_a_large_one() -> None:
     assert t[:, 6].mean() == pytest.approx(4.0, rel=0.03)
 
 
-def test_kinds_that_differ_in_the_last_digit_are_two_kinds() -> None:
+def test_designs_that_differ_in_the_last_bit_are_two_kinds() -> None:
     model = models.ProviderNormal(0, 1, 1)
     base = 1.9
     while base * np.sqrt(2.0) != np.nextafter(base, 3) * np.sqrt(2.0):
@@ -68,7 +68,7 @@ def test_kinds_that_differ_in_the_last_digit_are_two_kinds() -> None:
     assert not np.array_equal(drawn[:, 0], drawn[:, 1])
 
 
-def test_ranks_are_those_of_sorted_rows() -> None:
+def test_ranks_agree_with_sorting() -> None:
     rng = generator(5)
     designs = rng.integers(0, 3, size=(20, 12, 3)) * np.array([1e-9, 1.0, 1e9])
     for design, ranks in zip(designs, design_ranks(designs), strict=True):
@@ -78,7 +78,7 @@ def test_ranks_are_those_of_sorted_rows() -> None:
     assert np.array_equal(design_ranks(np.array([[0.0, 1.0], [-0.0, 1.0]])), [0, 0])
 
 
-def test_equal_designs_have_one_rank_and_a_last_column_that_differs_is_seen() -> None:
+def test_equal_designs_have_one_rank_and_a_different_last_column_is_detected() -> None:
     wide = generator(9).standard_normal((5, 2000))
     wide[3] = wide[1]
     wide[4] = wide[1]

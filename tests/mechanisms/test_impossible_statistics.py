@@ -1,4 +1,4 @@
-"""Statistics that no data can have are refused, with the provider's name; those of real data never are."""
+"""Impossible statistics are rejected with the provider's name; those of real data never are."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
-def test_what_no_data_have_is_refused_with_the_name(name: str) -> None:
+def test_impossible_statistics_are_rejected_with_the_provider(name: str) -> None:
     model, change = IMPOSSIBLE[name]
     rows = np.full(5, 12.0)
     with pytest.raises(ReportError, match=r"provider 3: (no data have|the report cannot occur)") as refused:
@@ -74,7 +74,7 @@ def test_what_no_data_have_is_refused_with_the_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize("rows", [0, 1, 2, 40])
-def test_what_data_have_is_never_refused(name: str, rows: int) -> None:
+def test_statistics_of_data_are_never_rejected(name: str, rows: int) -> None:
     model: Any = EXAMPLES[name]
     t = honest(model, rows=rows, seed=rows)
     assert isinstance(model, ChecksStatistics)
@@ -121,7 +121,7 @@ def test_different_noises_are_possible() -> None:
         assert each.possible(honest(each, rows=1)).all()
 
 
-def test_a_model_without_a_check_is_paid_as_before() -> None:
+def test_a_model_without_a_check_is_paid() -> None:
     class Rate:
         def statistics(self, data: Any) -> Any:
             return models.Bernoulli(1, 1).statistics(data)
@@ -144,7 +144,7 @@ def test_fractions_are_weights() -> None:
     [models.VaryingNormal(0, 1, 1), models.VaryingLinearRegression([0, 0], [[1, 0], [0, 1]], 1.0)],
     ids=["values", "regression"],
 )
-def test_squares_beyond_the_limit_are_refused_although_no_statistic_shows_them(model: Any) -> None:
+def test_squares_beyond_the_limit_are_rejected_although_no_statistic_shows_them(model: Any) -> None:
     """A sum of squares of 1e200 only makes a provider's own precision small."""
     rng = generator(4)
     theta = model.draw_parameters(rng)

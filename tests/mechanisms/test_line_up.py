@@ -1,4 +1,4 @@
-"""What the line-up pays for every input: bounded, symmetric, for nothing the empty share, and its strength."""
+"""The payments of the line-up: bounds, symmetry, the empty share, and the strength of incentives."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def test_for_every_input(name: str, rule: str, providers: int, seed: int, groupe
     assert np.array_equal(again, pay[order])
 
 
-def test_peers_that_differ_in_rows_alone_are_dealt_out_whatever_their_order() -> None:
-    """Two rows of one label say as much as one row of another: the statistics are equal, and the designs are not."""
+def test_peers_that_differ_only_in_rows_are_dealt_out_in_any_order() -> None:
+    """Two rows of one label are worth one row of another: the statistics are equal, but the designs are not."""
     model = models.Finite([0.5, 0.5], [[0.25, 0.0625, 0.5, 0.1875], [0.25, 0.0625, 0.1875, 0.5]])
     data = [[0, 0], [1]] * 7 + [[2], [3, 2, 2], [2, 2]]
     t, rows = np.stack([model.statistics(x) for x in data]), np.array([len(x) for x in data], dtype=float)
@@ -85,7 +85,7 @@ def test_peers_that_differ_in_rows_alone_are_dealt_out_whatever_their_order() ->
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_an_empty_report_is_paid_the_empty_share_to_the_last_bit(name: str) -> None:
+def test_an_empty_report_is_paid_exactly_the_empty_share(name: str) -> None:
     t = reports(name, 4, 3)
     t[1] = 0.0
     rows = np.array([2.0, 0.0, 3.0, 2.0])
@@ -98,17 +98,17 @@ def test_an_empty_report_is_paid_the_empty_share_to_the_last_bit(name: str) -> N
 
 @pytest.mark.parametrize("name", [name for name, model in FAMILIES.items() if hasattr(model, "peer_order")])
 @pytest.mark.parametrize("ties", ["average", "lot"])
-def test_searching_ordered_decoys_finds_what_comparing_all_finds(name: str, ties: Any, monkeypatch: Any) -> None:
+def test_bisection_agrees_with_comparing_all_decoys(name: str, ties: Any, monkeypatch: Any) -> None:
     model, rng = FAMILIES[name], generator(4)
     theta = model.draw_parameters(rng, (12, 1))
     t = np.stack([model.statistics(model.draw_data(rng, theta[:, 0], n)) for n in (1, 3, 8, 8, 40)], axis=-2)
     rule = troth.LineUp(decoys=150, ties=ties)
     searched = share(rule, model, t)
-    monkeypatch.setattr(decoys, "_SEARCH_FROM", 10**9)
+    monkeypatch.setattr(decoys, "_MIN_SORTED", 10**9)
     assert np.array_equal(searched, share(rule, model, t))
 
 
-def test_the_empty_share_is_that_of_a_line_in_which_everybody_ties() -> None:
+def test_the_empty_share_is_that_of_a_line_in_which_all_tie() -> None:
     model = troth.models.Bernoulli(1, 1)
     t = np.array([[0.0, 0.0], [2.0, 1.0], [1.0, 3.0]])
     for rule, empty in (
@@ -122,7 +122,7 @@ def test_the_empty_share_is_that_of_a_line_in_which_everybody_ties() -> None:
         assert rule.fixed_empty_share == pytest.approx(empty, abs=1e-15)
 
 
-def test_scores_that_differ_in_their_last_bits_tie_and_none_moves_by_more_than_half_a_step() -> None:
+def test_scores_that_differ_in_the_last_bits_tie_and_change_by_at_most_half_a_step() -> None:
     for score in (0.0, 1.0, -2.5, 2.0**-20):  # such values are exact more often than any others
         assert len(np.unique(on_grid(score + np.array([-3e-16, 0.0, 3e-16])))) == 1
     scores = generator(5).normal(size=1000)
@@ -130,7 +130,7 @@ def test_scores_that_differ_in_their_last_bits_tie_and_none_moves_by_more_than_h
     assert on_grid(np.array([-np.inf])) == -np.inf
 
 
-def test_shares_are_the_chance_to_beat_all_rivals() -> None:
+def test_shares_are_the_probability_of_beating_all_rivals() -> None:
     places = np.arange(10)
     assert rank_share(places, np.zeros(10), 9, 4) == pytest.approx([comb(9 - j, 4) / comb(9, 4) for j in places])
     for above, tied in ((0, 3), (2, 7), (5, 1)):
@@ -147,7 +147,7 @@ def bernoulli_rounds(simulations: int, seed: int = 1) -> tuple[Any, Any]:
 
 
 def test_incentives_are_as_strong_as_published() -> None:
-    """Ten providers with 100 rows, Beta(2, 2), the exact line: no noise but that of the data."""
+    """Ten providers with 100 rows, Beta(2, 2), an exhaustive line: only the data are random."""
     model, (rng, t) = models.Bernoulli(2, 2), bernoulli_rounds(4000 if SOAK else 400)
     rule = troth.LineUp(decoys=inf)
     ones, zeros = t[..., 0].astype(int), t[..., 1].astype(int)
@@ -176,7 +176,7 @@ def test_payments_hardly_depend_on_the_seed() -> None:
 
 
 @pytest.mark.parametrize("name", ["bernoulli", "categorical", "finite", "finite with zeros", "day types, binary"])
-def test_a_line_of_all_that_peers_could_report_is_the_limit(name: str) -> None:
+def test_an_exhaustive_line_is_the_limit(name: str) -> None:
     model, rng = FAMILIES[name], generator(6)
     theta = model.draw_parameters(rng, (3,))
     t = np.stack([model.statistics(model.draw_data(rng, theta, n)) for n in (4, 2, 3)], axis=-2)
@@ -189,7 +189,7 @@ def test_a_line_of_all_that_peers_could_report_is_the_limit(name: str) -> None:
     assert np.abs(lot.mean(axis=0) - exact).max() < 0.1
 
 
-def test_what_cannot_be_enumerated_says_so() -> None:
+def test_exhaustive_lines_that_cannot_be_enumerated_are_an_error() -> None:
     t = reports("poisson", 3, 1)
     with pytest.raises(troth.MissingCapabilityError, match="infinitely many possible reports: choose a number"):
         share(troth.LineUp(decoys=inf), FAMILIES["poisson"], t)
@@ -215,7 +215,7 @@ def test_options_are_checked(options: dict[str, Any], problem: str) -> None:
         troth.LineUp(**options)
 
 
-def test_settings_say_all_decoys_in_a_word() -> None:
+def test_settings_spell_all_decoys_as_a_word() -> None:
     rule = troth.LineUp(decoys=inf, panels=3)
     settings_ = rule.to_settings()
     assert settings_ is not None
@@ -234,10 +234,10 @@ def test_settings_say_all_decoys_in_a_word() -> None:
     zeros=st.integers(0, 4000),
     seed=st.integers(0, 10**6),
 )
-def test_no_other_provider_moves_a_share_by_more_than_one_panel(
+def test_no_other_provider_changes_a_share_by_more_than_one_panel(
     providers: int, panels: int, ones: int, zeros: int, seed: int
 ) -> None:
-    """The same seed, and one provider that reports anything at all, of any size."""
+    """For the same seed and any report of one provider, of any size."""
     model, rng = models.Bernoulli(2, 2), generator(seed)
     counts = rng.binomial(40, rng.beta(2, 2), providers).astype(float)
     t = np.stack([counts, 40 - counts], axis=-1)
@@ -250,7 +250,7 @@ def test_no_other_provider_moves_a_share_by_more_than_one_panel(
 
 @pytest.mark.parametrize("name", ["bernoulli", "normal"])
 def test_decoys_are_drawn_with_the_seed_in_panels_too(name: str) -> None:
-    """Each peer is a panel, so nothing but the decoys depends on the seed, and providers must not know them."""
+    """Each peer is a panel, so only the decoys depend on the seed, and providers must not know them."""
     model, t = FAMILIES[name], reports(name, 4, 6)
     rule, rows = troth.LineUp(decoys=19, panels=3), np.array([3.0, 2.0, 4.0, 3.0])
     shares = {tuple(share(rule, model, t, seed, rows=rows)) for seed in range(5)}
@@ -282,7 +282,7 @@ def test_panels_of_groups_are_even_and_leave_out_the_group() -> None:
     assert (by_provider[0] == by_provider[4]).all()
 
 
-def test_panels_cost_what_is_linear_in_providers() -> None:
+def test_the_cost_of_panels_is_linear_in_providers() -> None:
     """A mask of panels against providers would take 100 GB here."""
     from troth.mechanisms.panels import mean_over_panels, split
 
@@ -297,7 +297,7 @@ def test_panels_cost_what_is_linear_in_providers() -> None:
 
 @pytest.mark.parametrize("hostile", [(0.0, 4000.0), (1e9, 0.0)])
 def test_one_hostile_provider_among_several(hostile: tuple[float, float]) -> None:
-    """4,000 opposite rows, or a billion ones, among 8 × 40: what others lose falls as there are more panels."""
+    """4,000 opposite rows, or a billion ones, among 8 × 40: with more panels, others lose less."""
     model, rng = models.Bernoulli(2, 2), generator(9)
     simulations = 60 if SOAK else 12
     rate = rng.beta(2, 2, (simulations, 1))
@@ -358,18 +358,18 @@ def test_later_days_are_decoys() -> None:
             assert payments.share[day, provider] == pytest.approx(expected)
     t[3, 0] = 9.0, 12.0
     without = rule.explain(model, np.where(np.arange(4)[:, None] == 0, 0.0, t), rng=generator(1)).share
-    # day 3 is compared with the days after it, and days 0 to 2 with it: there the first is nobody's peer
+    # on day 3, and on days 0 to 2, which are compared with it, the first provider is not a peer
     np.testing.assert_array_equal(rule.explain(model, t, rng=generator(1)).share[:4, 1:], without[:4, 1:])
     assert replace(rule, exchangeable=True).explain(model, t, rng=generator(1)).share.shape == (7, 4)
     regression = FAMILIES["regression"]
     features = generator(5).standard_normal((3, 2, 5, 2))
     t = np.array([[regression.statistics((z, z[:, 0])) for z in day] for day in features])
-    with pytest.raises(troth.UnequalSizesError, match="with other features on day 1"):
+    with pytest.raises(troth.UnequalSizesError, match="but other features on day 1"):
         troth.LineUp(rivals=1, decoys=2, source="days").explain(regression, t, rng=generator(1))
 
 
-def test_unequal_days_are_said_with_who_has_how_many_rows_when() -> None:
-    """Everybody has other rows on one of the days compared, each on another: nobody's features differ."""
+def test_unequal_days_are_reported_with_provider_rows_and_day() -> None:
+    """Each provider's rows change on a different one of the compared days; features do not."""
     t = np.tile([3.0, 4.0], (5, 3, 1))
     t[2, 1], t[1, 0], t[3, 2] = [3.0, 5.0], [0.0, 0.0], [9.0, 9.0]
     rule = troth.LineUp(rivals=2, decoys=4, source="days")
@@ -377,10 +377,10 @@ def test_unequal_days_are_said_with_who_has_how_many_rows_when() -> None:
         rule.explain(models.Bernoulli(1, 1), t, rng=generator(1))
     error = refused.value
     assert (error.provider, error.day, error.rows, error.compared) == (0, 0, (7.0, 0.0), range(5))
-    assert "every day from 0 to 4, such as provider 0: 7 rows on day 0, but 0 on day 1;" in str(error)
+    assert "every day from 0 to 4: for example, provider 0 has 7 rows on day 0, but 0 on day 1;" in str(error)
     assert "features" not in str(error)
     names, days = ["Ash", "Elm", "Fir"], ["Mon", "Tue", "Wed", "Thu", "Fri"]
-    assert "from Mon to Fri, such as provider 'Ash': 7 rows on day Mon, but 0 on day Tue" in error.in_campaign(
+    assert "from Mon to Fri: for example, provider 'Ash' has 7 rows on day Mon, but 0 on day Tue" in error.in_campaign(
         names, days
     )
     assert rule.explain(models.Bernoulli(1, 1), t[:, [1, 2, 2]][[0, 1, 4, 0, 1]], rng=generator(1)).share.shape == (
@@ -389,7 +389,7 @@ def test_unequal_days_are_said_with_who_has_how_many_rows_when() -> None:
     )
 
 
-def test_certificates_say_what_is_proved() -> None:
+def test_certificates_state_what_is_proved() -> None:
     model = models.Bernoulli(1, 1)
 
     def verdicts(rule: troth.Rule) -> list[str]:
@@ -407,7 +407,7 @@ def test_certificates_say_what_is_proved() -> None:
 
 
 def test_with_a_strict_part_made_up_reports_earn_less_than_empty_ones() -> None:
-    """Declared: three standard errors of 400 rounds below the empty share, which is why it is claimed as a bound."""
+    """Three standard errors of 400 rounds below the empty share, which is therefore claimed as a bound."""
     rule, model, rng = troth.LineUp(decoys=49, strict=1.0), models.Bernoulli(2, 2), generator(5)
     ones = rng.binomial(20, rng.beta(2, 2, (400, 1)), (400, 3))
     t = np.zeros((400, 4, 2))
@@ -417,8 +417,8 @@ def test_with_a_strict_part_made_up_reports_earn_less_than_empty_ones() -> None:
     assert share.mean() + 3 * share.std() / 20 < rule.line_empty_share
 
 
-def test_by_lot_an_empty_report_gets_each_place_equally_often() -> None:
-    """Declared: five standard errors of 2,000 rounds, about one false alarm in a million."""
+def test_random_tie_breaking_gives_an_empty_report_each_place_equally_often() -> None:
+    """Five standard errors of 2,000 rounds, about one false alarm in a million."""
     rule, model = troth.LineUp(rivals=2, decoys=5, ties="lot"), models.Bernoulli(1, 1)
     t = np.zeros((2000, 3, 2))
     t[:, 1:] = model.statistics([1, 0, 1])

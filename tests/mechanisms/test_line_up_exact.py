@@ -1,4 +1,4 @@
-"""Exact truthfulness of the line-up on random finite models with zeros, and planted errors that the same test finds."""
+"""Exact truthfulness of the line-up on random finite models with zeros, and the planted errors that it detects."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def scenes(seed: int) -> list[Scene]:
         peers, _ = world.peers(provider)
         marginal, conditional = world.beliefs(provider)
         v = on_grid(log_pmi(model, reports[:, None], peers.sum(axis=1)))
-        places = np.arange(len(reports) - len(truths), len(reports))  # sizes ascend, so truths are the last reports
+        places = np.arange(len(reports) - len(truths), len(reports))  # sizes ascend, so the truths come last
         views.append(Scene(v, marginal, conditional, places))
     return views
 
@@ -54,7 +54,7 @@ def every_scene() -> list[Scene]:
 
 
 def place_distribution(v: Any, distribution: Any, decoys: int, *, favoured: bool = False) -> Any:
-    """P(place ≤ m), m = 0 … K − 1, of the real peers by lot among decoys of a distribution: ``(report, peers, m)``.
+    """P(place ≤ m), m = 0 … K − 1, of the real peers among random decoys, ties at random: ``(report, peers, m)``.
 
     A decreasing φ is a sum of such events, and averaging over ties is the lot's expectation.
     """
@@ -77,13 +77,13 @@ def places(scene: Scene, decoys: int, **error: Any) -> Any:
 
 
 def gains(scene: Scene, chances: Any) -> Any:
-    """What each report gains over the truth in P(place ≤ m): ``(truth, report, m)``."""
+    """The gain of each report over the truth in P(place ≤ m): ``(truth, report, m)``."""
     expected = np.einsum("tb,rbm->trm", scene.conditional, chances)
     honest = expected[np.arange(len(scene.truth)), scene.truth]
     return expected - honest[:, None]
 
 
-def test_the_place_under_the_truth_is_stochastically_best_and_without_knowledge_uniform() -> None:
+def test_the_place_is_stochastically_best_under_the_truth_and_uniform_without_data() -> None:
     """Ties by lot: for every K, truth, report and m. So no decreasing φ makes a lie pay, whatever the taste for risk.
 
     The empty report has a uniform place in every line, and any report, even made up, where peers are like decoys.
@@ -112,7 +112,7 @@ def test_no_lie_gains_under_any_decreasing_payment() -> None:
         )
 
 
-def test_the_checker_finds_planted_errors() -> None:
+def test_planted_errors_are_detected() -> None:
     some = every_scene()[:200]
     better = max(gains(scene, places(scene, 2, favoured=True)).max() for scene in some)
     assert better > 0.05, "ties to the better place: an empty report is paid best of all"
@@ -124,8 +124,8 @@ def test_the_checker_finds_planted_errors() -> None:
     assert max(gains(scene, places(scene, 2)).max() for scene in wrong) > 0.01, "wrong denominator: the order of p(b|a)"
 
 
-def test_decoys_that_a_provider_knows_make_lies_pay() -> None:
-    """Past days as decoys: a provider that knows them chooses its report by them."""
+def test_decoys_that_a_provider_knows_make_lies_profitable() -> None:
+    """Past days as decoys: a provider that knows them chooses its report accordingly."""
     worst = 0.0
     for scene in every_scene()[:100]:
         v, outcomes = scene.log_pmi, range(len(scene.marginal))
@@ -140,7 +140,7 @@ def test_decoys_that_a_provider_knows_make_lies_pay() -> None:
 @pytest.mark.parametrize("decoys", [1, 2])
 @pytest.mark.parametrize("seed", [0, 2, 4])
 def test_the_rule_pays_what_was_enumerated(seed: int, decoys: int) -> None:
-    """Every line that can be drawn, through the rule's own comparison: the same expected share."""
+    """The expected share over all possible lines, compared by the rule itself, is the enumerated one."""
     world = finite_world(seed, zeros=True, different=False)
     peers, _ = world.peers(0)
     marginal, _ = world.beliefs(0)

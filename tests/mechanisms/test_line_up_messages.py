@@ -1,4 +1,4 @@
-"""What a line-up says: to whoever chooses its options, about its proofs, and to the provider who is paid by it."""
+"""The messages of a line-up: about its options, its proofs, and the share of a provider."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pay(rule: Any, data: Any = DATA, model: Any = MODEL, **more: Any) -> troth.R
     return troth.pay(data, model, rule, provider="clinic", budget="750.00", seed=3, **more)
 
 
-def test_all_is_infinity_in_python_as_in_a_campaign_file() -> None:
+def test_all_decoys_are_infinity_in_python_and_a_word_in_campaign_files() -> None:
     word: Any = "all"
     rule = troth.LineUp(decoys=word)
     assert rule == troth.LineUp(decoys=inf) == read_rule(Section("mechanism", {"rule": "LineUp", "decoys": "all"}))
@@ -53,8 +53,8 @@ def test_a_campaign_file_names_the_key(settings: dict[str, Any], problem: str) -
 @pytest.mark.parametrize(
     "model", [models.Normal(0, 1, 1), models.Poisson(2, 1), models.VaryingPoisson(2, 1), models.VaryingNormal(0, 1, 1)]
 )
-def test_a_line_of_all_where_data_are_endless_says_what_to_choose(model: Any) -> None:
-    """A campaign is refused before anybody reports, and Python's own statistics when they are paid."""
+def test_an_exhaustive_line_for_infinitely_many_datasets_names_the_remedy(model: Any) -> None:
+    """A campaign is rejected before anybody reports; statistics passed from Python, when they are paid."""
     problem = f"{type(model).__name__} .* choose a number of decoys, such as 999"
     for rule in (troth.LineUp(decoys=inf), troth.Bonded(troth.LineUp(decoys=inf))):
         with pytest.raises(CampaignError, match=rf"\[mechanism\] decoys: .*{problem}"):
@@ -65,12 +65,12 @@ def test_a_line_of_all_where_data_are_endless_says_what_to_choose(model: Any) ->
 
 
 @pytest.mark.parametrize("rule", [troth.LineUp(), troth.SyntheticPeers(), troth.Bonded(troth.LineUp())], ids=repr)
-def test_nobody_to_pay_is_a_sentence(rule: troth.Rule) -> None:
+def test_a_round_without_providers_is_an_error(rule: troth.Rule) -> None:
     with pytest.raises(troth.DataError, match="there are no providers to pay"):
         rule.pay(MODEL, np.zeros((0, 2)), budget=1.0, rng=generator(1))
 
 
-def test_public_data_without_the_column_are_named_as_such() -> None:
+def test_public_data_without_the_column_are_named() -> None:
     with pytest.raises(troth.DataError, match="^public data: there is no column 'improved'; there are 'other'$"):
         pay(troth.LineUp(), public={"other": [1, 0]})
 
@@ -93,16 +93,16 @@ def test_a_day_whose_next_day_contradicts_itself_has_no_score() -> None:
     assert "Peers contradict each other, on this day or on the next" in result.explain("a", 0)
 
 
-def test_a_bond_keeps_the_sentence_about_the_line_and_is_exact() -> None:
+def test_a_bond_keeps_the_explanation_of_the_line_and_is_exact() -> None:
     result = pay(troth.Bonded(troth.LineUp(decoys=99)))
     assert "Against 4 of these picked at random they would win with probability" in result.explain("a")
     assert result.rounds[0].payments[0].deposit == 62_50
     odd = troth.Bonded(troth.LineUp(rivals=2, decoys=99, strict=0.3))
-    least = odd.rule.line_empty_share / (1 - odd.rule.line_empty_share)  # type: ignore[attr-defined]
-    assert pay(odd).rounds[0].payments[0].deposit == np.ceil(25_000 * least)
+    lowest = odd.rule.line_empty_share / (1 - odd.rule.line_empty_share)  # type: ignore[attr-defined]
+    assert pay(odd).rounds[0].payments[0].deposit == np.ceil(25_000 * lowest)
 
 
-def test_a_line_of_all_is_told_by_probability(tmp_path: Any) -> None:
+def test_an_exhaustive_line_is_explained_by_probabilities(tmp_path: Any) -> None:
     result = pay(troth.LineUp(decoys=inf))
     text = result.explain("c")
     assert "probability of a better fit" in text
@@ -112,7 +112,7 @@ def test_a_line_of_all_is_told_by_probability(tmp_path: Any) -> None:
     assert "of 100 decoys" not in page
 
 
-def test_each_part_of_a_share_is_truthful_by_its_own_theorem() -> None:
+def test_each_part_of_a_share_has_its_own_theorem() -> None:
     basis = {
         part: troth.certify(MODEL, [3] * 3, troth.LineUp(strict=part))["truthful"].basis for part in (0.0, 0.3, 1.0)
     }
@@ -122,7 +122,7 @@ def test_each_part_of_a_share_is_truthful_by_its_own_theorem() -> None:
 
 
 def test_an_empty_report_is_paid_its_empty_share_on_days_with_fewer_decoys() -> None:
-    """The spherical score of a shorter line is higher for nothing, so a bond must hold back more there."""
+    """An empty report scores higher in a shorter line, so a bond must subtract more there."""
     t = np.tile([[5.0, 5.0], [3.0, 7.0], [6.0, 4.0], [0.0, 0.0]], (6, 1, 1))
     rule = troth.LineUp(rivals=1, decoys=3, strict=0.3, source="days")
     share = rule.explain(MODEL, t, rng=generator(1)).share[:, 3]
@@ -131,7 +131,7 @@ def test_an_empty_report_is_paid_its_empty_share_on_days_with_fewer_decoys() -> 
     assert not troth.Bonded(rule).explain(MODEL, t, rng=generator(1)).share[:, 3].any()
 
 
-def test_later_days_are_not_said_to_be_drawn() -> None:
+def test_later_days_are_not_described_as_drawn() -> None:
     days: dict[str, Any] = {**DATA, "day": np.repeat(range(4), 8).tolist()}
     days |= {key: days[key] * 4 for key in DATA}
     result = pay(troth.LineUp(rivals=1, decoys=2, source="days"), days, day="day")

@@ -1,4 +1,4 @@
-"""Lies that share decoys with the truth are paid to the last bit as without a cache."""
+"""Lies that share decoys with the truth are paid exactly as without a cache."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from troth.mechanisms.log_pmi_cache import LogPmiCache
 
 
 @pytest.mark.parametrize("sizes", [[9, 9, 9], [9, 7, 9]])
-@pytest.mark.parametrize("most", [0, 1 << 24])
-def test_with_and_without_memory(sizes: list[int], most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("troth.mechanisms.log_pmi_cache._MAX_NUMBERS", most)
+@pytest.mark.parametrize("max_cached", [0, 1 << 24])
+def test_payments_with_and_without_cache(sizes: list[int], max_cached: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("troth.mechanisms.log_pmi_cache._MAX_CACHED", max_cached)
     model, rule, cache = models.VaryingBernoulli(2, 2), troth.LineUp(decoys=19), LogPmiCache()
     ones = np.array([[3, 5, 8], [2, 6, 1]])
     rows = np.broadcast_to(sizes, ones.shape)
@@ -32,7 +32,7 @@ def test_with_and_without_memory(sizes: list[int], most: int, monkeypatch: pytes
 
 
 def test_days_that_draw_their_own_decoys_do_not_share_them() -> None:
-    """Days with too few later ones take decoys from the model, each with the rows of its own peers."""
+    """Days with too few later days take decoys from the model, each with its own peers' rows."""
     model = models.VaryingBernoulli(2, 2)
     rule = troth.LineUp(decoys=9, rivals=4, source="days", exchangeable=True)
     ones, rows = np.array([[3, 5, 8], [2, 6, 1], [30, 22, 17]]), np.array([[9, 9, 9], [9, 7, 9], [40, 30, 20]])
@@ -45,7 +45,7 @@ def test_days_that_draw_their_own_decoys_do_not_share_them() -> None:
 
 
 def test_the_evidence_of_decoys_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Truth and lies face the same decoys, whose own evidence is half of the work."""
+    """Truth and lies face the same decoys, whose own evidence is half of the cost."""
     model, cache = models.VaryingBernoulli(2, 2), LogPmiCache()
     of_rows, evidence = [], models.VaryingBernoulli.log_evidence
 

@@ -1,4 +1,4 @@
-"""Ranges of normal means against a search over every number of rows and every mean that reports may have."""
+"""Ranges of normal means against a search over all numbers of rows and all means of reports."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def random_round(seed: int) -> tuple[list[Any], list[int], tuple[float, float]]:
 
 
 def searched(provider_models: list[Any], rows: list[int], values: tuple[float, float]) -> tuple[float, float]:
-    """Least and greatest log PMI on grids of the sums, each finer than the one before, for all numbers of rows."""
+    """Minimum and maximum log PMI on grids of the sums, each finer than the one before, for all numbers of rows."""
     low, high = 0.0, 0.0
     for i in range(len(provider_models)):
         for counts in product(*(range(limit + 1) for limit in rows)):
@@ -66,7 +66,7 @@ def searched(provider_models: list[Any], rows: list[int], values: tuple[float, f
 
 
 @pytest.mark.parametrize("seed", range(TRIALS))
-def test_the_range_is_what_a_search_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_range_agrees_with_a_search(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     provider_models, rows, values = random_round(seed)
     low, high = searched(provider_models, rows, values)
     scale = troth.exact_range(provider_models, rows, values)
@@ -75,7 +75,7 @@ def test_the_range_is_what_a_search_finds(seed: int, monkeypatch: pytest.MonkeyP
     assert scale.high >= high - 1e-11 * (1 + high)
     assert troth.clipped_range(provider_models, rows, values).high == scale.high
     monkeypatch.setattr(
-        "troth.models.numerics.normal_extremes._ALL_PAIRS", 0
+        "troth.models.numerics.normal_extremes._MAX_EXHAUSTIVE", 0
     )  # the search that serves many rows and providers
     wider = troth.exact_range(provider_models, rows, values)
     assert wider.low <= scale.low + 1e-11 * (1 - scale.low)
@@ -83,7 +83,7 @@ def test_the_range_is_what_a_search_finds(seed: int, monkeypatch: pytest.MonkeyP
 
 
 def test_providers_with_opposite_offsets_can_agree() -> None:
-    """The greatest log PMI lies inside what the reports may hold, not where both are at an end of the values."""
+    """The maximum log PMI is in the interior, not where both reports are at an end of the values."""
     provider_models: Any = [models.ProviderNormal(0, 1, 0.1, offset=b) for b in (0.5, -0.5)]
     t = np.stack([model.statistics([1.0 + model.offset] * 10) for model in provider_models])
     agreement = troth.peer_log_pmi(provider_models, t).max()
@@ -105,7 +105,7 @@ def test_many_providers_with_different_offsets_stay_within_the_range() -> None:
     for own, value, peers in product(range(12), (-3.0, 3.0), range(2, 13)):
         means = np.broadcast_to(np.linspace(-3, 3, 301)[:, None], (301, 12)).copy()
         means[:, own] = value
-        rows = np.zeros(12)  # those report whose offsets lie furthest to one side
+        rows = np.zeros(12)  # only providers with the most extreme offsets report
         rows[np.argsort(np.sign(value) * offsets)[:peers]] = 50
         summaries = rows[:, None] * np.stack([np.ones_like(means), means], axis=-1)
         t = np.stack([model.from_summary(summaries[:, k]) for k, model in enumerate(provider_models)], axis=-2)
@@ -115,7 +115,7 @@ def test_many_providers_with_different_offsets_stay_within_the_range() -> None:
 
 
 def test_a_precise_peer_beside_a_vague_one() -> None:
-    """Peers may leave the precise report out: precisions of all sizes are looked at."""
+    """The precise peer may be absent: precisions of all sizes are searched."""
     labs: Any = troth.combine([models.Normal(0, 1, s) for s in (1.0, 1.0, 1e-4)])
     scale = troth.exact_range(labs, [5, 5, 5], values=(3, 3.5))
     for data in (

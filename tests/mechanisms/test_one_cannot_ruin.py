@@ -1,4 +1,4 @@
-"""One report cannot stop the others' payments unnamed: limits, the guilty report, and days that do not match."""
+"""A report that stops a payment is named: limits, reports to leave out, and days with different designs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def honest(model: Any, providers: int = 5, rows: int = 12) -> Any:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize("attack", ["rows", "size"])
-def test_every_family_has_limits_and_names_who_is_beyond_them(name: str, attack: str) -> None:
+def test_every_family_has_limits_and_names_the_provider_beyond_them(name: str, attack: str) -> None:
     model: Any = EXAMPLES[name]
     summaries = honest(model)
     rows = np.full(5, 12.0)
@@ -51,7 +51,7 @@ def test_every_family_has_limits_and_names_who_is_beyond_them(name: str, attack:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_statistic_of_any_size_is_paid_or_named(name: str) -> None:
-    """Of every family, with and without numbers of rows: no `nan`, no other error, and nobody else is named."""
+    """For every family, with and without numbers of rows: no `nan`, no other error, no other provider named."""
     model, guilty, rng = FAMILIES[name], 2, generator(43)
     reports, rows = draw_days(model, 1, lambda _, i: generator(44, i).normal(size=(4, 2)))[0], np.full(3, 4.0)
     for size in (-np.inf, -1e9, 1e9, 1e18, 1e99, 1e308):
@@ -64,14 +64,14 @@ def test_a_statistic_of_any_size_is_paid_or_named(name: str) -> None:
                     payments = troth.LineUp(rivals=1, decoys=2).pay(model, t, budget=1.0, rows=limits, rng=generator(1))
                     assert np.isfinite(payments).all()
                 except troth.MissingCapabilityError:
-                    continue  # log-likelihoods do not say numbers of rows, nor features
+                    continue  # log-likelihoods contain neither numbers of rows nor features
                 except ReportError as refused:
                     (blamed,) = getattr(refused, "providers", (refused.provider,))
                 assert blamed == guilty, (size, entry)
 
 
-def test_a_giant_beside_whom_nobody_can_be_paid_is_named_alone() -> None:
-    """The round could be paid without any one of them, but only one is unlike the others."""
+def test_only_a_huge_report_is_named_if_it_makes_all_others_unpayable() -> None:
+    """The round could be paid without any one of them, but only one is an outlier."""
     model, rng = models.LinearRegressionUnknownNoise([1, -2], [[2, 0.5], [0.5, 1]], 3, 2), generator(68)
     z, y = rng.standard_normal((5, 6, 2)), rng.standard_normal((5, 6))
     z[3, 0, 0] = 1e18
@@ -92,7 +92,7 @@ def test_the_limit_itself_is_payable() -> None:
 @pytest.mark.parametrize(
     ("bad", "problem"), [([0.0, 1e19], "1e\\+19 rows"), ([-5.0, 4.0], "-1 rows"), ([np.nan, 1.0], "nan")]
 )
-def test_counts_that_no_data_have(bad: list[float], problem: str) -> None:
+def test_impossible_counts_are_rejected(bad: list[float], problem: str) -> None:
     with pytest.raises(troth.DataError, match=f"provider 5.*{problem}"):
         DRAWN.pay(BERNOULLI, np.vstack([HONEST, bad]), budget=1.0, rng=generator(3))
 
@@ -103,8 +103,8 @@ def test_a_negative_count_is_found_by_leaving_it_out() -> None:
 
 
 @pytest.mark.parametrize("place", range(6))
-def test_who_exceeds_the_rows_is_named_not_who_is_scored(place: int) -> None:
-    """Everybody's score leaves the range that was fixed for 40 rows each; one report has 4,000."""
+def test_the_provider_with_too_many_rows_is_named_not_the_one_scored(place: int) -> None:
+    """All scores leave the range, which was fixed for 40 rows each; one report has 4,000."""
     rule = troth.OneTime(troth.exact_range(BERNOULLI, [40] * 6))
     t = np.insert(HONEST, place, [0.0, 40_000.0], axis=0)
     with pytest.raises(troth.core.errors.ReportError) as refused:
@@ -122,7 +122,7 @@ def test_two_reports_that_stop_a_round_together_are_both_named() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 400, 699])
-def test_the_guilty_report_of_a_large_round(place: int) -> None:
+def test_the_report_that_stops_a_large_round_is_named(place: int) -> None:
     rule = troth.OneTime(troth.exact_range(BERNOULLI, [40] * 700))
     t = np.tile([[28.0, 12.0]], (700, 1))
     t[place] = [0.0, 1e9]
@@ -146,13 +146,13 @@ def test_features_that_are_too_large_for_the_others(size: float) -> None:
     assert refused.value.providers == (4,)
 
 
-def test_an_error_that_no_report_causes_stays_as_it_is() -> None:
+def test_an_error_that_no_report_causes_is_unchanged() -> None:
     with pytest.raises(troth.DataError, match="must have shape"):
         troth.MultiDay().pay(BERNOULLI, HONEST, budget=1.0)
 
 
 def test_shares_do_not_depend_on_the_search() -> None:
-    """The generator of a round is not touched where nothing goes wrong."""
+    """A round that can be paid uses its generator only once."""
     first, second = generator(5), generator(5)
     payments = DRAWN.pay(BERNOULLI, HONEST, budget=1.0, rng=first)
     assert np.array_equal(payments, DRAWN.pay(BERNOULLI, HONEST, budget=1.0, rng=second))
@@ -160,7 +160,7 @@ def test_shares_do_not_depend_on_the_search() -> None:
     assert RULES
 
 
-# Days whose designs do not match
+# Days with different designs
 
 
 def three_days() -> Any:
@@ -168,7 +168,7 @@ def three_days() -> Any:
 
 
 @pytest.mark.parametrize("change", ["an extra row", "absent"])
-def test_one_provider_with_other_rows_blocks_nobody(change: str) -> None:
+def test_one_provider_whose_rows_change_does_not_block_the_others(change: str) -> None:
     t = three_days()
     t[1, 2] = [30.0, 11.0] if change == "an extra row" else [0.0, 0.0]
     breakdown = troth.MultiDay().explain(BERNOULLI, t)
@@ -192,22 +192,22 @@ def test_days_are_left_out_only_where_a_design_changes() -> None:
     assert breakdown.noted.sum() == 1
 
 
-def test_rows_that_move_between_peers_of_one_model_leave_nobody_out() -> None:
+def test_no_provider_is_left_out_if_rows_move_between_peers_of_one_model() -> None:
     t = three_days()
     t[1, 0], t[1, 1] = [30.0, 12.0], [23.0, 15.0]
     breakdown: Any = troth.MultiDay().explain(BERNOULLI, t)
     assert np.array_equal(breakdown.log_pmi[:, 2:], troth.peer_log_pmi(BERNOULLI, t)[:, 2:])
 
 
-def test_nobody_with_the_same_design_is_an_error() -> None:
+def test_an_error_if_all_designs_change() -> None:
     t = three_days()
     t[1] += 1.0
-    with pytest.raises(troth.UnequalSizesError, match="nobody has the same rows"):
+    with pytest.raises(troth.UnequalSizesError, match="no provider has the same rows"):
         troth.MultiDay().pay(BERNOULLI, t, budget=1.0)
 
 
 def changing_days(changes: int, days: int) -> Any:
-    """Eight honest providers, some of whom have another number of rows each day, and 4,000 opposite rows every day."""
+    """Eight honest providers, some with a different number of rows each day, and 4,000 opposite rows every day."""
     rng = generator(17)
     rows = np.broadcast_to(np.arange(31.0, 39.0), (days, 8)).copy()
     rows[:, :changes] += np.arange(days)[:, None]
@@ -219,8 +219,8 @@ def changing_days(changes: int, days: int) -> Any:
 @pytest.mark.parametrize(
     "rule", [troth.MultiDay(), troth.LineUp(rivals=2, decoys=2, source="days")], ids=["MultiDay", "LineUp"]
 )
-def test_one_who_keeps_its_design_does_not_become_everybodys_only_peer(rule: Any) -> None:
-    """With less than half of the peers left, whoever it is about is paid as for an empty report, whatever it says."""
+def test_a_provider_that_keeps_its_design_does_not_become_the_only_peer_of_all(rule: Any) -> None:
+    """A provider with fewer than half of its peers left is paid as for an empty report, whatever it reports."""
     for changes, lonely in ((8, [*range(9)]), (5, [5, 6, 7, 8]), (4, [])):
         t = changing_days(changes, rule.days)
         share = rule.explain(BERNOULLI, t, rng=generator(1)).share[0]
@@ -228,13 +228,13 @@ def test_one_who_keeps_its_design_does_not_become_everybodys_only_peer(rule: Any
         assert np.flatnonzero(np.isclose(share, empty, atol=1e-12)).tolist() == lonely
         lie = t.copy()
         lie[0, 7] = [3.0, 900.0]  # another design, too
-        told = rule.explain(BERNOULLI, lie, rng=generator(1)).share[0, 7]
-        assert np.isclose(told, empty[7], atol=1e-12) == (7 in lonely), "that depends on the peers' reports alone"
+        paid = rule.explain(BERNOULLI, lie, rng=generator(1)).share[0, 7]
+        assert np.isclose(paid, empty[7], atol=1e-12) == (7 in lonely), "this depends only on the peers' reports"
 
 
 @pytest.mark.parametrize("divergence", [troth.divergences.logistic, troth.divergences.le_cam])
 @pytest.mark.parametrize("rows", [2, 0])
-def test_leaving_somebody_out_is_truthful(divergence: Any, rows: int) -> None:
+def test_leaving_a_provider_out_is_truthful(divergence: Any, rows: int) -> None:
     """Enumerated: three providers, one of whom has one row today and two tomorrow; every truth and every report.
 
     Or it is absent tomorrow, like the one who is paid, so that its one peer reports alone.
@@ -242,7 +242,7 @@ def test_leaving_somebody_out_is_truthful(divergence: Any, rows: int) -> None:
     model = models.Bernoulli(1.0, 2.0)
     rule = troth.MultiDay(divergence)
     today = [np.array(x) for x in product((0, 1), (0, 1))]  # one row of each peer
-    tomorrow = [(a, b) for a in (0, 1) for b in range(rows + 1)]  # one row, and two rows or none, of which b are ones
+    tomorrow = [(a, b) for a in (0, 1) for b in range(rows + 1)]  # one row, and none or two rows with b ones
     worlds = list(product(today, tomorrow))
 
     def chance(ones: float, rows: float) -> float:
@@ -271,8 +271,8 @@ def test_leaving_somebody_out_is_truthful(divergence: Any, rows: int) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"panels": 2}, {"decoys": inf}, {"strict": 0.5}, {"ties": "lot"}])
 @pytest.mark.parametrize("statistic", [[-1.0, 3.0], [np.nan, 3.0], [np.inf, 3.0]])
-def test_a_line_up_scores_no_report_that_is_none(options: Any, statistic: Any) -> None:
-    """What is not a number is not the best place."""
+def test_a_line_up_rejects_invalid_reports(options: Any, statistic: Any) -> None:
+    """For example, NaN does not come first in a line."""
     rule = troth.LineUp(**{"decoys": 9, **options})
     t = np.array([[30.0, 10.0]] * 4 + [statistic])
     with pytest.raises(ReportError) as refused, np.errstate(all="ignore"):
@@ -280,7 +280,7 @@ def test_a_line_up_scores_no_report_that_is_none(options: Any, statistic: Any) -
     assert refused.value.provider == 4
 
 
-def test_a_family_whose_statistics_are_integrals_names_a_report_that_is_no_number() -> None:
+def test_a_family_whose_evidence_is_an_integral_names_a_report_that_is_not_a_number() -> None:
     model = models.VaryingBernoulli(2, 2)
     with np.errstate(all="ignore"):
         t = model.from_summary(np.array([[10.0, 10.0]] * 4 + [[np.inf, 3.0]]))
@@ -288,13 +288,13 @@ def test_a_family_whose_statistics_are_integrals_names_a_report_that_is_no_numbe
         troth.LineUp(decoys=9).pay(model, t, budget=5.0, rng=generator(0))
 
 
-def test_many_panels_find_a_report_that_is_no_number() -> None:
+def test_many_panels_find_a_report_that_is_not_a_number() -> None:
     t = np.array([[30.0, 10.0]] * 14 + [[np.nan, 1.0]])
     with pytest.raises(ReportError, match="provider 14: statistic 0 is nan"):
         troth.LineUp(decoys=9, panels=4).pay(models.Bernoulli(1, 1), t, budget=5.0, rng=generator(1))
 
 
-def test_a_report_that_makes_a_line_of_all_too_long_is_named() -> None:
+def test_a_report_that_makes_an_exhaustive_line_too_long_is_named() -> None:
     t = np.array([[30.0, 10.0]] * 4 + [[5e6, 0.0]])
     with pytest.raises(troth.UnpayableRoundError) as refused:
         troth.LineUp(decoys=inf).pay(models.Bernoulli(1, 1), t, budget=5.0)
@@ -302,7 +302,7 @@ def test_a_report_that_makes_a_line_of_all_too_long_is_named() -> None:
 
 
 def test_no_bonded_last_day_loses_more_than_its_deposit() -> None:
-    """An empty report of a day that is paid by lot is measured by what it earns on average, not by another lot."""
+    """The empty share under random tie-breaking is an expectation, not another random draw."""
     model, rng = models.Bernoulli(1, 1), generator(3)
     t = np.array([[[3.0, 1.0], [2.0, 2.0], [3.0, 1.0], [4.0, 0.0]]] * 2)
     rule = troth.Bonded(troth.MultiDay(last=troth.LineUp(ties="lot", decoys=9)))

@@ -1,4 +1,4 @@
-"""Public data and truthfulness, by enumeration: beliefs are the declared model's given z, payments its posterior's."""
+"""Public data z and truthfulness, by enumeration: beliefs under the declared model given z, pay by its posterior."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEEDS = range(200 if SOAK else 12)
 
 
 class KnownWorld:
-    """Two providers, what they could report as counts of symbols, and public rows of the first one's table."""
+    """Two providers, their possible reports as counts of symbols, and public rows from the first one's table."""
 
     def __init__(self, seed: int, zeros: bool) -> None:
         world = finite_world(seed, zeros, different=True)
@@ -32,7 +32,7 @@ class KnownWorld:
         self.given: Any = troth.posterior(self.declared, self.z)
 
     def datasets(self, provider: int, rows: int | None = None) -> Any:
-        """Counts of all datasets of one size that can occur beside the public data."""
+        """Counts of all datasets of one size that are possible given the public data."""
         model = self.declared[provider]
         counts = unordered_datasets(self.rows[provider] if rows is None else rows, int(model.support.high) + 1)
         return counts[np.isfinite(model.log_evidence(model.from_summary(counts) + self.z))]
@@ -47,7 +47,7 @@ class KnownWorld:
         return p
 
     def shares(self, rule: troth.Rule, own: Any) -> Any:
-        """What provider 0 is paid for reports of these counts, against all that provider 1 could report."""
+        """The pay of provider 0 for reports of these counts, against everything that provider 1 could report."""
         own, peers = self.given[0].from_summary(own), self.given[1].from_summary(self.datasets(1))
         t = np.stack(np.broadcast_arrays(own[:, None], peers[None]), axis=-2)
         return rule.explain(self.given, t).share[..., 0]
@@ -55,12 +55,12 @@ class KnownWorld:
 
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_truth_pays_best_and_a_copy_earns_no_more_than_nothing(seed: int, zeros: bool) -> None:
+def test_truth_pays_best_and_a_copy_earns_no_more_than_an_empty_report(seed: int, zeros: bool) -> None:
     world = KnownWorld(seed, zeros)
     size = int(max(world.rows[0], world.public.sum()))
     try:
         rule = troth.OneTime(troth.exact_range(world.given, [size, world.rows[1]]))
-    except troth.UnboundedRangeError:  # the public data leave nothing to be learnt
+    except troth.UnboundedRangeError:  # the public data determine everything
         rule = troth.OneTime(troth.ScoreRange(-1, 1))
     reports = np.concatenate([world.datasets(0, rows) for rows in range(size + 1)])
     shares = world.shares(rule, reports)
@@ -74,7 +74,7 @@ def test_truth_pays_best_and_a_copy_earns_no_more_than_nothing(seed: int, zeros:
 
 
 def line_up_share(values: list[float], rivals: int) -> float:
-    """Share of the first member of a line: the chance that it beats ``rivals`` others, ties by lot."""
+    """Share of the first member of a line: the probability that it beats ``rivals`` others, ties at random."""
     others = len(values) - 1
     first = sum(value > values[0] + 1e-12 for value in values)
     tied = sum(abs(value - values[0]) <= 1e-12 for value in values)
@@ -85,7 +85,7 @@ def line_up_share(values: list[float], rivals: int) -> float:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("decoys", "rivals"), [(1, 1), (2, 1), (2, 2)])
 def test_a_copy_earns_the_empty_share_of_a_line(seed: int, decoys: int, rivals: int) -> None:
-    """Real peers have the declared model's distribution given z, decoys that of the posterior: the same, exactly."""
+    """Real peers given z and decoys from the posterior have exactly the same distribution."""
     world = KnownWorld(seed, zeros=False)
     real = world.belief(np.zeros_like(world.z), of=1)
     counts = world.datasets(1)
@@ -102,7 +102,7 @@ def test_a_copy_earns_the_empty_share_of_a_line(seed: int, decoys: int, rivals: 
 
 
 def test_without_conditioning_a_copy_would_be_paid() -> None:
-    """What public data are for: under the bare prior a copy of 20 rows is worth 0.83 nats, given them less than 0."""
+    """Under the prior alone a copy of 20 public rows is worth 0.83 nats, under the posterior less than 0."""
     model = troth.models.Bernoulli(1, 1)
     counts = unordered_datasets(20, 2)[:, ::-1]
     orders = gammaln(21) - gammaln(counts + 1).sum(axis=1)

@@ -19,7 +19,7 @@ TRIALS = 300 if SOAK else 40
 
 
 def brute_force(provider_models: list[Any], rows: list[int], values: Any) -> tuple[float, float, bool]:
-    """Least and greatest finite log PMI over all reports with rows among ``values``, and whether PMI = 0 occurs."""
+    """Minimum and maximum finite log PMI over all reports with rows among ``values``, and whether PMI = 0 occurs."""
     everyone = []
     for model, limit in zip(provider_models, rows, strict=True):
         datasets = [list(d) for n in range(limit + 1) for d in combinations_with_replacement(values, n)]
@@ -122,7 +122,7 @@ def test_exact_range_of_finite_models(zeros: bool, different: bool) -> None:
         rows = [2, 1, 2]
         low, high, impossible = brute_force(provider_models, rows, range(3))
         if low - impossible == high:
-            continue  # no symbol tells anything about the state
+            continue  # no symbol is informative about the state
         score_range = troth.exact_range(provider_models if different else provider_models[0], rows)
         assert score_range.low == pytest.approx(low - impossible, abs=1e-9)
         assert score_range.high == pytest.approx(high, abs=1e-9)
@@ -131,9 +131,9 @@ def test_exact_range_of_finite_models(zeros: bool, different: bool) -> None:
         assert paper.high >= high - 1e-12
 
 
-def test_the_search_for_many_categories_finds_what_enumeration_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hill climb that serves large reports, forced upon small ones."""
-    monkeypatch.setattr(extremes, "_ALL_TYPES", 0)
+def test_the_search_for_many_categories_agrees_with_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hill climb for large reports, applied to small ones."""
+    monkeypatch.setattr(extremes, "_MAX_EXHAUSTIVE", 0)
     for seed in range(5 * TRIALS if SOAK else 60):
         rng = generator(seed, 8)
         k = int(rng.integers(2, 5))
@@ -190,12 +190,12 @@ def test_providers_with_different_noise_share_one_range() -> None:
         (lambda: troth.exact_range(models.Bernoulli(1, 1), [0, 0]), "say nothing"),
     ],
 )
-def test_a_range_that_cannot_be_had_says_why_and_what_needs_none(call: Any, message: str) -> None:
+def test_a_missing_range_is_an_error_with_reason_and_remedy(call: Any, message: str) -> None:
     with pytest.raises(troth.UnboundedRangeError, match=message):
         call()
 
 
-def test_bounds_on_counts_are_whole_numbers() -> None:
+def test_bounds_on_counts_are_integers() -> None:
     loose, tight = (troth.exact_range(models.Poisson(2, 1), [3, 3], values=v) for v in ((0.5, 3.7), (1, 3)))
     assert loose == tight
     with pytest.raises(troth.ParameterError, match="no whole number"):
@@ -220,14 +220,14 @@ def test_impossible_requests_are_refused() -> None:
         troth.exact_range(models.Poisson(1, 1), [3, 3], values=(-5, -2))
 
 
-def test_a_clipped_range_knows_its_epsilon_and_needs_no_lower_end() -> None:
+def test_a_clipped_range_computes_its_epsilon_and_needs_no_minimum() -> None:
     scale = troth.clipped_range(models.Bernoulli(1, 1), [100] * 10, low=-8)
     assert scale.epsilon == pytest.approx(np.log1p(np.exp(-8)))
     assert scale.high == pytest.approx(np.log(101 * 901 / 1001))
 
 
 def test_e14_the_paper_range_leaves_no_incentive() -> None:
-    """A provider with no data gets nearly the whole cap under the paper's range."""
+    """A provider without data gets nearly the full cap under the paper's range."""
     prior, table = [0.3, 0.4, 0.3], [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.2, 0.2, 0.6]]
     model = models.Finite(prior, table)
     t = np.stack([model.statistics([0] * 20)] * 3)
@@ -258,7 +258,7 @@ def test_equal_pseudo_counts_do_not_confuse_the_search() -> None:
                 assert (score_range.low, score_range.high) == pytest.approx(expected[:2], abs=1e-9)
 
 
-def test_ranges_of_giants_keep_their_digits_and_their_time() -> None:
+def test_ranges_of_huge_reports_are_precise_and_fast() -> None:
     bernoulli = models.Bernoulli(1, 1)
     full = np.tile([[100.0, 0.0]], (100_000, 1))
     troth.OneTime(troth.clipped_range(bernoulli, [100] * 100_000)).pay(bernoulli, full, budget=1.0)
@@ -276,8 +276,8 @@ def test_ranges_of_giants_keep_their_digits_and_their_time() -> None:
     assert troth.exact_range(labs, [1, 3, 3], values=(6.5, 25.6)).high > 9
 
 
-def test_the_climb_finds_what_enumeration_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search that serves large finite reports, forced upon small ones, zeros and different tables included."""
+def test_the_hill_climb_agrees_with_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search for large finite reports, applied to small ones, with zeros and with different tables."""
     cases = []
     for seed in range(TRIALS):
         rng = generator(seed, 12)
@@ -292,7 +292,7 @@ def test_the_climb_finds_what_enumeration_finds(monkeypatch: pytest.MonkeyPatch)
         peers: Any = [(first, int(rng.integers(1, 6))), *([(second, 2)] if seed % 2 else [])]
         cases.append((first, int(rng.integers(1, 6)), peers))
     enumerated = [model.log_pmi_extremes(rows, peers) for model, rows, peers in cases]
-    monkeypatch.setattr(finite_extremes, "_ALL_PAIRS", 0)
+    monkeypatch.setattr(finite_extremes, "_MAX_COMBINATIONS", 0)
     for (model, rows, peers), expected in zip(cases, enumerated, strict=True):
         assert model.log_pmi_extremes(rows, peers)[:2] == pytest.approx(expected[:2], abs=1e-9)
 
@@ -310,7 +310,7 @@ def test_large_finite_rounds_have_a_range() -> None:
 @pytest.mark.parametrize("outcome", ["binary", "categorical", "count", "real"])
 @pytest.mark.parametrize("dispersion", [0.0, 0.3])
 def test_reports_of_day_types_stay_within_the_range(outcome: str, dispersion: float) -> None:
-    """Different likelihoods, unequal numbers of rows from none to the limit, and the ends of the values among them."""
+    """Different likelihoods, numbers of rows from 0 to the limit, and values that include both ends."""
     for seed in range(20 if SOAK else 2):
         rng = generator(seed, 17)
         prior, values = rng.dirichlet(np.ones(3)), (0, 9) if outcome == "count" else (-4, 4)

@@ -22,7 +22,7 @@ RECORDED = json.loads(Path(__file__).with_name("recorded_payments.json").read_te
 
 
 def model_of(recorded: dict[str, Any]) -> Model:
-    """Return the model of a campaign: the gallery's own, if it is of no bundled family."""
+    """Return the model of a campaign: the gallery's custom one, if it is not of a bundled family."""
     if recorded["family"] is None:
         return import_module("examples.gallery.survival").MODEL  # type: ignore[no-any-return]
     return troth.models.from_dict({"family": recorded["family"], **recorded["parameters"]})

@@ -1,4 +1,4 @@
-"""A rule is one class and one line in the registry: nothing else in the package knows it."""
+"""A rule is one class and one line in the registry; no other code names it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Damped(Rule):
     """Pay cap·(1 − w + w·Brier): an affine function of a proper score."""
 
     weight: float = option(
-        Number("weight", 0.5, "how much depends on the report", "Weight", above=0, below=1, wanted="between 0 and 1")
+        Number("weight", 0.5, "how much depends on the report", "Weight", above=0, below=1, expected="between 0 and 1")
     )
     panels: int = option(Integer("panels", 1, "not used", "Panels", minimum=1))
     strictly: bool = option(Flag("strictly", True, "not used", "Strictly"))
@@ -63,7 +63,7 @@ def damped() -> Iterator[type[Rule]]:
     del RULES["Damped"]
 
 
-def test_what_is_no_rule_or_takes_a_name_is_refused() -> None:
+def test_invalid_rules_and_taken_names_are_rejected() -> None:
     class Silent(Rule):
         breakdown = Damped.breakdown
 
@@ -120,26 +120,26 @@ def test_what_is_no_rule_or_takes_a_name_is_refused() -> None:
 
 
 class Squared(Damped):
-    """Pay the square of where a score lies on its scale, and show the score."""
+    """Pay the square of a score's position on its scale, and show the score."""
 
     def breakdown(self, this_round: troth.Round, /) -> Breakdown:
-        """Pay less than the score says."""
+        """Pay less than the score implies."""
         result = super().breakdown(this_round)
         return replace(result, share=result.share**2)
 
 
 class Silent(Squared):
-    """The same, but it does not say that the share follows from the score."""
+    """Like `Squared`, without claiming that the share follows from the score."""
 
     def share_shown(self, figures: troth.mechanisms.Figures, /) -> None:
-        """Say nothing."""
+        """Return None."""
 
 
 class Placed(troth.LineUp):
-    """Pay a part of what the place in the line says."""
+    """Pay less than the place in the line implies."""
 
     def breakdown(self, this_round: troth.Round, /) -> Breakdown:
-        """Pay less than the line says."""
+        """Pay less than the line implies."""
         result = super().breakdown(this_round)
         return replace(result, share=result.share * 0.75)
 
@@ -149,7 +149,7 @@ def test_a_share_that_its_explanation_contradicts_is_not_paid(rule: Rule) -> Non
     message = f"{rule.name} pays a share of .*, but the numbers that the provider is shown give .* override share_shown"
     with pytest.raises(troth.ParameterError, match=message):
         troth.pay(ROWS, troth.models.Bernoulli(1, 1), rule, provider="clinic", budget="300.00", seed=1)
-    if isinstance(rule, Placed):  # empty reports show it already, before anybody reports
+    if isinstance(rule, Placed):  # empty reports already show it, before anybody reports
         with pytest.raises(troth.ParameterError, match=message):
             rehearse(replace(Campaign.from_dict(TERMS | {"mechanism": {}}), rule=rule), ["Ash", "Birch"])
 
@@ -160,7 +160,7 @@ class Signed(Rule):
     individually_rational = False
 
     def breakdown(self, this_round: troth.Round, /) -> Breakdown:
-        """Put log PMI on a scale from 0 to 1, wherever it lies."""
+        """Put log PMI on a scale from 0 to 1, without clipping."""
         score = this_round.log_pmi()
         return Breakdown(score, score, score, 0.0, 1.0)
 
@@ -178,7 +178,7 @@ def test_a_share_that_does_not_follow_from_the_score_is_explained_without_a_calc
     assert share.meaning == "The rule does not show how it computes the share from the score."
 
 
-def test_where_an_audit_is_lenient_an_impossible_share_is_none() -> None:
+def test_an_impossible_share_is_nan_in_a_lenient_audit() -> None:
     class Wild(Rule):
         def breakdown(self, this_round: troth.Round, /) -> Breakdown:
             return Breakdown(np.array([0.5, -3.0, 1.5]))
@@ -207,7 +207,7 @@ def test_a_breakdown_has_a_share_for_each_report(returned: Any, message: str) ->
         Careless().pay(troth.models.Bernoulli(1, 1), reports, budget=300.0)
 
 
-def test_a_rule_that_is_defined_again_takes_its_place(damped: type[Rule]) -> None:
+def test_a_rule_that_is_defined_again_replaces_the_first(damped: type[Rule]) -> None:
     again = type("Damped", (Damped,), {"__module__": Damped.__module__, "__qualname__": Damped.__qualname__})
     assert register(again) is RULES["Damped"]
 
@@ -237,7 +237,7 @@ def test_settings_make_a_rule_and_a_rule_makes_its_settings(damped: type[Rule]) 
         ({"wieght": 0.5}, r"\[mechanism\] wieght: there is no such setting; did you mean 'weight'\?", "wieght"),
     ],
 )
-def test_wrong_options_name_the_place(damped: type[Rule], settings: dict[str, object], message: str, key: str) -> None:
+def test_invalid_options_are_named(damped: type[Rule], settings: dict[str, object], message: str, key: str) -> None:
     with pytest.raises(CampaignError, match=message) as caught:
         read_rule(Section("mechanism", {"rule": "Damped", **settings}))
     assert (caught.value.section, caught.value.key) == ("mechanism", key)
@@ -290,7 +290,7 @@ def test_a_new_campaign_file_shows_its_options(damped: type[Rule], tmp_path: Pat
     assert Campaign.load(path).rule == Damped()
 
 
-def test_who_is_not_registered_is_not_described() -> None:
+def test_a_rule_that_is_not_registered_has_no_settings() -> None:
     assert Damped().to_settings() is None
     result = troth.pay(ROWS, troth.models.Bernoulli(1, 1), Damped(), provider="clinic", budget="300.00")
     assert result.verify() is result

@@ -1,4 +1,4 @@
-"""What must hold for every input, and what every rule can be asked."""
+"""Invariants of payments for every input, and the interface of every rule."""
 
 from __future__ import annotations
 
@@ -127,8 +127,8 @@ def test_full_shares_do_not_exceed_the_budget_by_rounding() -> None:
             assert Everything().pay(models.Bernoulli(1, 1), np.zeros((providers, 2)), budget=budget).sum() <= budget
 
 
-def test_a_users_own_rule_is_one_method() -> None:
-    """As in the documentation: pay half of the cap to whoever agrees with the peers more than not."""
+def test_a_custom_rule_is_one_method() -> None:
+    """As in the documentation: pay half of the cap to providers who agree with their peers."""
 
     class Agreement(troth.Rule):
         def breakdown(self, this_round: troth.Round) -> troth.Breakdown:
@@ -201,7 +201,7 @@ def test_multi_day_is_the_formula() -> None:
     "divergence", [*divergences.ALL.values(), divergences.power(1.5), divergences.power(6)], ids=repr
 )
 def test_divergences_against_their_definition(divergence: Any) -> None:
-    """Matched is f − u·f′, with f the integral of f′; ends are limits; the range is sharp; nothing scores f(1)."""
+    """Matched is f − u·f′, with f the integral of f′; ends are limits; the range is sharp; empty reports score f(1)."""
     derivative = divergence.mismatched
     for s in (-2.0, -0.5, 0.3, 1.0, 3.0):
         u = np.exp(-s)
@@ -278,7 +278,7 @@ def test_synthetic_peers_serve_every_family_from_statistics_alone(name: str) -> 
     assert many.shape == (2, 4)
 
 
-def test_synthetic_peers_take_rows_where_statistics_do_not_tell() -> None:
+def test_synthetic_peers_take_rows_if_statistics_do_not_contain_them() -> None:
     certain = models.Finite([0.5, 0.5], [[1.0, 0.0], [0.5, 0.5]])
     t = np.stack([certain.statistics([0] * 40)] * 3)
     same = models.Finite([0.5, 0.5], [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]])
@@ -377,7 +377,7 @@ def test_a_report_outside_the_support_is_refused() -> None:
 
 
 def test_groups_take_the_profit_out_of_identical_fakes() -> None:
-    """Two colluders with the same fake data vouch for each other, unless they are known to be related."""
+    """Two colluders with the same fake data confirm each other, unless they are in a group."""
     model = models.Bernoulli(1, 1)
     rng = generator(5)
     theta = model.draw_parameters(rng, (5000, 1))
@@ -401,13 +401,13 @@ def test_groups_take_the_profit_out_of_identical_fakes() -> None:
         ({"budget": 1.0, "groups": ["a"]}, "1 group labels for 3 providers"),
     ],
 )
-def test_impossible_rounds_are_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_rounds_are_rejected(options: dict[str, Any], message: str) -> None:
     rule = troth.OneTime(troth.ScoreRange(-10, 5))
     with pytest.raises((troth.ParameterError, troth.DataError), match=message):
         rule.pay(models.Bernoulli(1, 1), np.ones((3, 2)), **options)
 
 
-def test_shapes_are_refused_by_name() -> None:
+def test_invalid_shapes_are_named() -> None:
     model = models.Bernoulli(1, 1)
     with pytest.raises(troth.DataError, match=r"\(..., day, provider, statistic\)"):
         troth.MultiDay().pay(model, np.ones((3, 2)), budget=1.0)
@@ -445,11 +445,11 @@ def test_providers_with_different_likelihoods_are_paid_by_every_rule() -> None:
 
 
 def test_brier_at_scale() -> None:
-    """Large rounds are paid, sums that are integrals agree with sums, and states far apart do not break it."""
+    """Large rounds are paid, integrals agree with sums, and distant states do not break it."""
     model = models.Bernoulli(1.3, 0.7)
     for ones_, zeros in ((3.0, 2.0), (0.0, 0.0), (40.0, 60.0)):
         rows = 5000.0
-        exact = model._squared_chance(np.arange(rows + 1), ones_, zeros, rows, True).sum()
+        exact = model._squared_probability(np.arange(rows + 1), ones_, zeros, rows, True).sum()
         assert model._collision_probability(ones_, zeros, rows, True) == pytest.approx(exact, rel=1e-9)
     ones = generator(1).binomial(100, 0.4, 100_000).astype(float)
     share = troth.Brier().explain(model, np.stack([ones, 100 - ones], axis=-1)).share
@@ -460,7 +460,7 @@ def test_brier_at_scale() -> None:
     assert np.isfinite(share).all()
 
 
-def test_symmetric_tables_with_zeros_tell_their_rows() -> None:
+def test_rows_are_recovered_from_symmetric_tables_with_zeros() -> None:
     model = models.Finite([0.3, 0.3, 0.4], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.5, 0.0, 0.5]])
     assert model.rows(model.statistics([0, 1])) == 2
     assert model.counts(model.statistics([0, 1])).tolist() == [1, 1, 0]
@@ -486,12 +486,12 @@ def test_the_log_pmi_rule_explains_itself_and_has_no_cap() -> None:
     assert troth.Bonded(troth.LogPmiRule()).explain(model, t).share.shape == (3,)
 
 
-def test_unequal_sizes_are_told_with_their_own_numbers() -> None:
+def test_unequal_sizes_are_reported_with_their_numbers() -> None:
     t = np.full((2, 2, 3, 2), 5.0)
     t[1, 1, 0] = [5, 9]
     assert troth.MultiDay().pay(models.Bernoulli(1, 1), t, budget=1.0).shape == (2, 2, 3)
     t[1, 1] = [5, 9]
-    with pytest.raises(troth.UnequalSizesError, match="provider 0: 10 rows, but 14 on day 1"):
+    with pytest.raises(troth.UnequalSizesError, match="provider 0 has 10 rows, but 14 on day 1"):
         troth.MultiDay().pay(models.Bernoulli(1, 1), t, budget=1.0)
 
 

@@ -1,4 +1,4 @@
-"""Peers whose rows share an effect are drawn one by one: the right distribution, in any order, the same for equals."""
+"""Separate draws of peers whose rows share an effect: correct, in any order, and equal for equal providers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROWS = np.array([6.0, 6.0, 9.0, 3.0, 5.0])
 
 
 def drawn_peers(likelihoods: list[Any], rows: Any, groups: Any, draws: int, seed: int) -> Any:
-    """Fresh peers of everybody, as the rule draws them: ``(draw, provider, statistic)``."""
+    """Peers of every provider, as the rule draws them: ``(draw, provider, statistic)``."""
     t = np.ones((len(likelihoods), len(PRIOR)))
     round_ = Round(likelihoods, t, groups, rows)
     classes: dict[Any, list[int]] = {}
@@ -46,7 +46,7 @@ def drawn_peers(likelihoods: list[Any], rows: Any, groups: Any, draws: int, seed
 
 @pytest.mark.parametrize("groups", [None, ["a", "b", "a", "c", "c"], ["a", "a", "b", "a", "c"]])
 def test_drawn_peers_are_distributed_like_peers(groups: Any) -> None:
-    """Kolmogorov and Smirnov on projections of every provider's peers: 1e-6 each, 45 in all."""
+    """Kolmogorov-Smirnov tests on projections of each provider's peers: 45 tests at level 1e-6."""
     draws = 20_000
     statistics, _ = drawn_peers(LIKELIHOODS, ROWS, groups, draws, 1)
     rng = generator(2)
@@ -110,7 +110,7 @@ def test_sizes_may_differ_from_round_to_round() -> None:
 
 
 def test_models_with_and_without_an_effect_are_drawn_together() -> None:
-    """One day type's worth of i.i.d. rows beside rows with an effect: both kinds are among the peers."""
+    """Peers with i.i.d. rows and peers whose rows share an effect, in one round."""
 
     class Independent(models.LatentClass):
         independent_rows = True
@@ -128,7 +128,7 @@ def test_models_with_and_without_an_effect_are_drawn_together() -> None:
 
 
 def test_draws_are_exactly_truthful_in_expectation() -> None:
-    """The mean over draws of the mismatched term is its expectation over everything that peers could say."""
+    """The mean over draws of the mismatched term is its expectation over everything that peers could report."""
     model: Any = models.LatentClass(PRIOR, "binary", [0.15, 0.45, 0.8], 0.3)
     own = model.statistics([1, 1, 0])
     t = np.stack([own, model.statistics([1, 0]), model.statistics([1, 1])])

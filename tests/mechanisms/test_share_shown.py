@@ -1,4 +1,4 @@
-"""A provider computes its share from what it is shown, under every rule, as far as that tells."""
+"""Under every rule, a provider can bound or compute its share from the figures that it is shown."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ RULES: list[Rule] = [
 
 
 def rounds_of(rule: Rule) -> list[Figures]:
-    """Return everybody's exact figures in some rounds, an empty report and an extreme one among them."""
+    """Return the exact figures of some rounds, which include an empty and an extreme report."""
     figures = []
     for seed in range(4):
         rng = np.random.default_rng(seed)
@@ -71,7 +71,7 @@ def rounds_of(rule: Rule) -> list[Figures]:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=repr)
-def test_every_share_is_among_those_that_are_possible_given_what_is_shown(rule: Rule) -> None:
+def test_every_share_is_possible_given_the_figures_shown(rule: Rule) -> None:
     for exact in rounds_of(rule):
         span = rule.share_shown(disclosed(rule, exact))
         assert span is not None
@@ -79,8 +79,8 @@ def test_every_share_is_among_those_that_are_possible_given_what_is_shown(rule: 
 
 
 @pytest.mark.parametrize("rows", [50, 1000, 100_000])
-def test_a_rounded_empty_share_that_is_nearly_everything_says_nothing(rows: int) -> None:
-    """Bonds are then divided by a room that nobody can read off two digits."""
+def test_a_rounded_empty_share_near_one_does_not_determine_a_bond(rows: int) -> None:
+    """Bonds are then divided by 1 − e, which two decimals of e do not determine."""
     rule = Bonded(OneTime(exact_range(MODEL, [rows] * 5)))
     for exact in rounds_of(rule):
         span = rule.share_shown(disclosed(rule, exact))
@@ -90,14 +90,14 @@ def test_a_rounded_empty_share_that_is_nearly_everything_says_nothing(rows: int)
 
 @pytest.mark.parametrize("rule", [OneTime(RANGE), Brier(), SyntheticPeers(draws=4), Bonded(OneTime(RANGE))], ids=repr)
 def test_a_page_shows_how_a_rounded_share_follows_from_the_score(rule: Rule) -> None:
-    """The service shows the share of the whole minor units that were paid, and the score with two digits."""
+    """The service shows the share of the minor units that were paid, and the score with two decimals."""
     for exact in rounds_of(rule):
         shown = replace(disclosed(rule, exact), share=round(exact.share, 1))
         assert "From score to share" in [step.title for step in rule.steps(shown)]
 
 
 @pytest.mark.parametrize("rule", [LINES[0], LINES[1], LINES[10], Bonded(LINES[0]), Bonded(LINES[1])], ids=repr)
-def test_a_place_in_one_line_gives_the_share_to_the_bit(rule: Rule) -> None:
+def test_a_place_in_one_line_determines_the_share_exactly(rule: Rule) -> None:
     for exact in rounds_of(rule):
         span = rule.share_shown(disclosed(rule, exact))
         assert span is not None
@@ -106,8 +106,8 @@ def test_a_place_in_one_line_gives_the_share_to_the_bit(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", [LINES[3], LINES[2], LINES[5], LINES[7]], ids=repr)
-def test_a_share_that_is_far_off_is_not_among_them(rule: Rule) -> None:
-    """Two digits of a score tell more of a share than the mean place over panels does."""
+def test_a_share_that_is_far_off_is_not_possible(rule: Rule) -> None:
+    """Two decimals of a score determine a share better than the mean place over panels does."""
     excluded = 0
     for exact in rounds_of(rule):
         span = rule.share_shown(disclosed(rule, exact))
@@ -116,7 +116,7 @@ def test_a_share_that_is_far_off_is_not_among_them(rule: Rule) -> None:
     assert excluded >= 16
 
 
-def test_an_empty_report_is_paid_the_empty_share_to_the_bit() -> None:
+def test_an_empty_report_is_paid_exactly_the_empty_share() -> None:
     for rule in (LineUp(decoys=19), LineUp(decoys=19, strict=0.3)):
         empty = Figures(log_pmi=None, score=None, low=None, high=None, share=0.0, empty_share=0.0, terms={})
         terms = {"decoys": 19.0, "above": 0.0, "tied": 19.0, "strict_score": 0.22}
@@ -124,7 +124,7 @@ def test_an_empty_report_is_paid_the_empty_share_to_the_bit() -> None:
         assert span == (rule.line_empty_share, rule.line_empty_share)
 
 
-def test_what_does_not_tell_says_so() -> None:
+def test_figures_that_do_not_determine_a_share() -> None:
     noted = Figures(log_pmi=None, score=0.4, low=0.0, high=1.0, terms={}, share=0.4, empty_share=0.2, note="paid so")
     rules: list[Any] = [LineUp(), SyntheticPeers(), Bonded(LineUp()), OneTime(RANGE)]
     assert {rule.share_shown(noted) for rule in rules} == {None}
@@ -134,23 +134,23 @@ def test_what_does_not_tell_says_so() -> None:
 
 
 @pytest.mark.parametrize("rule", [LineUp(decoys=19), SyntheticPeers(draws=4), MultiDay(), MultiDay(last=LineUp())])
-def test_where_peers_contradict_each_other_nobody_is_accused(rule: Rule) -> None:
-    """What an empty report gets is then paid, whatever the figures say."""
+def test_no_share_is_disputed_if_peers_contradict_each_other(rule: Rule) -> None:
+    """The empty share is then paid, whatever the figures imply."""
     model = models.Finite([0.5, 0.5], [[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
     rng = np.random.default_rng(0)
-    told, rows = 0, np.full((3, 4), 2.0)
+    determined, rows = 0, np.full((3, 4), 2.0)
     for _ in range(8):
         t = np.stack([[model.statistics([symbol, symbol]) for symbol in rng.integers(0, 3, 4)] for _ in range(3)])
         days = slice(None) if rule.days > 1 else 0
         result = rule.evaluate(Round(model, t[days], rows=rows[days], rng=rng))
         for place in np.ndindex(result.share.shape):
             span = rule.share_shown(disclosed(rule, result.at(*place, empty_share=0.2)))
-            told += span is not None
+            determined += span is not None
             assert span is None or span.low <= result.share[place] <= span.high
-    assert told
+    assert determined
 
 
-def test_a_provider_is_shown_few_digits_of_what_depends_on_others() -> None:
+def test_figures_that_depend_on_others_are_rounded() -> None:
     terms = {"above": 12.0, "next_day": 0.4321}
     shown = Figures(
         log_pmi=1.23456, score=0.98765, low=-1.0, high=1.0, terms=terms, share=0.876543, empty_share=0.123456

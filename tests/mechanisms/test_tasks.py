@@ -1,4 +1,4 @@
-"""Many tasks settled together: exactly truthful, the same as task by task, and fair to whoever works alone."""
+"""Many tasks settled together: exactly truthful, equal to task by task, and fair to a worker without peers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def confusion_matrices(rng: np.random.Generator, count: int, classes: int, label
 
 
 def tasks_of(prior: Any, tables: Array, labels: Any, **options: Any) -> Tasks:
-    """Return tasks of labels ``(task, worker)``; −1 is nobody."""
+    """Return tasks with labels ``(task, worker)``; −1 is no answer."""
     task, worker = np.nonzero(labels >= 0)
     finite = tuple(models.Finite(list(prior), table.tolist()) for table in tables)
     summaries = np.eye(tables.shape[-1])[labels[task, worker]]
@@ -68,8 +68,8 @@ def test_no_answers_to_any_number_of_tasks_pay_more_than_the_true_ones(
 
 
 @pytest.mark.parametrize("strict", [0.0, 0.1, 1.0])
-def test_whoever_shapes_its_own_confusion_matrix_gains_nothing_by_it(strict: float) -> None:
-    """Its matrix only orders the line, and no order pays more than that of the right one, whatever is then answered."""
+def test_a_worker_gains_nothing_by_shaping_its_confusion_matrix(strict: float) -> None:
+    """The matrix only orders the line, and no order pays more than the correct one, for any answers."""
     rng, rule = np.random.default_rng(5), replace(RULE, strict=strict)
     for classes in (2, 3, 3, 3):
         prior, tables = rng.dirichlet(np.full(classes, 3.0)), confusion_matrices(rng, 3, classes, classes)
@@ -91,7 +91,7 @@ def test_whoever_shapes_its_own_confusion_matrix_gains_nothing_by_it(strict: flo
 
 
 @pytest.mark.parametrize("strict", [0.0, 0.3])
-def test_it_is_the_line_up_of_each_task(strict: float) -> None:
+def test_shares_are_those_of_a_line_up_for_each_task(strict: float) -> None:
     rng = np.random.default_rng(3)
     tables = confusion_matrices(rng, 6, 3, 4)
     labels = np.where(rng.random((15, 6)) < 0.5, rng.integers(4, size=(15, 6)), -1)
@@ -106,8 +106,8 @@ def test_it_is_the_line_up_of_each_task(strict: float) -> None:
     assert (together.peers == 0).any()
 
 
-def test_what_everybody_knows_pays_the_empty_share() -> None:
-    """A function of the public guess alone earns 1/(r + 1) by the order, and less by the strict score."""
+def test_public_data_earn_the_empty_share() -> None:
+    """A function of the public guess earns 1/(r + 1) by the order, and less by the strict score."""
     rng = np.random.default_rng(5)
     prior, tables = np.array([0.6, 0.4]), confusion_matrices(rng, 3, 2, 2)
     peers = np.array(list(product(range(2), repeat=2)))
@@ -155,19 +155,19 @@ def test_many_peers_are_split_into_panels_and_truth_stays_best(monkeypatch: pyte
     assert (np.diag(expected)[:, None] - expected).min() >= -1e-12
 
 
-def test_a_task_that_everybody_answered_takes_work_in_proportion_to_its_reports(
+def test_the_cost_of_one_task_is_linear_in_its_reports(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rng = np.random.default_rng(0)
     tables = confusion_matrices(rng, 400, 2, 2)
     lines: list[int] = []
-    scored = task_lines._scored
+    scored = task_lines._scores
 
     def counted(own: Any, *rest: Any) -> Any:
         lines.append(len(own))
         return scored(own, *rest)
 
-    monkeypatch.setattr(task_lines, "_scored", counted)
+    monkeypatch.setattr(task_lines, "_scores", counted)
     shares = RULE.evaluate_tasks(tasks_of([0.5, 0.5], tables, rng.integers(2, size=(1, 400)))).share
     assert sum(lines) == 400 * task_lines.MAX_PANELS
     assert ((shares >= 0) & (shares <= 1)).all()
@@ -175,7 +175,7 @@ def test_a_task_that_everybody_answered_takes_work_in_proportion_to_its_reports(
     assert RULE.evaluate_tasks(related).share == pytest.approx(0.2)
 
 
-def test_truth_stays_best_where_not_all_peers_are_faced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truth_stays_best_if_a_report_faces_only_some_peers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_lines, "MAX_OUTCOMES", 4)
     monkeypatch.setattr(task_lines, "MAX_PANELS", 1)
     rng = np.random.default_rng(3)

@@ -1,4 +1,4 @@
-"""Exact truthfulness: no report gains more than 1e-12 of the cap, and the same test catches the broken variants."""
+"""Exact truthfulness: no report gains more than 1e-12 of the cap, and the same test catches broken variants."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_clipped_range_gains_at_most_epsilon(low: float, record_property: Any) -
             closest = max(closest, gain / scale.epsilon_share)
     record_property("share of epsilon reached", closest)
     print(f"low = {low}: the worst lie reaches {closest:.1%} of its certified gain")
-    assert closest > (0.01 if low < -2 else 0.1)  # the bound is not idle
+    assert closest > (0.01 if low < -2 else 0.1)  # the bound is not vacuous
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def share(rule: troth.Rule, provider_models: list[Any], t: Any, rows: Any) -> An
     ids=str,
 )
 def test_synthetic_peers_in_exact_expectation(part: int, divergence: Any) -> None:
-    """Drawn peers are distributed like the peers, so the expectation over draws is a sum over all peers' data."""
+    """Drawn peers are distributed like real peers, so the expectation over draws is a sum over all peers' data."""
     for world in worlds(part):
         for provider in range(len(world.models)):
             peers, _ = world.peers(provider)
@@ -123,7 +123,7 @@ def test_synthetic_peers_in_exact_expectation(part: int, divergence: Any) -> Non
     [(form, part) for form in ("unordered", "paper") for part in range(SOME if form == "unordered" else FEW)],
 )
 def test_brier(part: int, form: Any) -> None:
-    """Where log-likelihoods alone do not tell how many rows there are, the rule asks for them; that is rare."""
+    """In rare cases log-likelihoods do not determine numbers of rows, and the rule asks for them."""
     asked = 0
     for world in worlds(part):
         try:
@@ -208,7 +208,7 @@ def test_e9_the_realised_range_is_caught() -> None:
 
 
 def test_e10_unequal_sizes_make_faking_pay_and_are_refused() -> None:
-    """A provider with no data, one peer row today and twenty tomorrow: some fake gains, exactly."""
+    """A provider without data, one peer row today and twenty tomorrow: the exact gain of a fake report."""
     model = troth.models.Bernoulli(1, 1)
     f = divergences.logistic
 
@@ -223,15 +223,15 @@ def test_e10_unequal_sizes_make_faking_pay_and_are_refused() -> None:
     gain = (score - f.empty_score) / (f.high - f.low)
     assert gain.max() > 0.05
     days = np.array([[[0, 0], [1, 0], [1, 0]], [[0, 0], [11, 9], [11, 9]]], dtype=float)
-    with pytest.raises(troth.UnequalSizesError, match="nobody has the same .* provider 1: 1 rows, but 20 on day 1"):
+    with pytest.raises(troth.UnequalSizesError, match="no provider has the same .* 1 has 1 rows, but 20 on day 1"):
         troth.MultiDay().pay(model, days, budget=1.0)
     assert troth.MultiDay(exchangeable=True).pay(model, days, budget=1.0).shape == (2, 3)
     one_peer = troth.MultiDay().explain(model, days[:, :2]).share
     assert np.all(one_peer[0] == f.empty_share)
 
 
-def test_synthetic_peers_draw_what_the_expectation_says() -> None:
-    """The rule itself, with many draws, agrees with the exact expectation over peers' data within 6 standard errors."""
+def test_synthetic_peers_agree_with_their_exact_expectation() -> None:
+    """With many draws, the rule agrees with the exact expectation over peers' data within 6 standard errors."""
     world = finite_world(3, zeros=False, different=True)
     rule = troth.SyntheticPeers(draws=20_000)
     t = np.stack([world.reports(i, every_size=False)[0][0] for i in range(len(world.models))])
@@ -245,7 +245,7 @@ def test_synthetic_peers_draw_what_the_expectation_says() -> None:
         assert abs(drawn_term[provider] - mean) < 6 * error + 1e-12
 
 
-def test_the_worlds_are_as_varied_as_they_should_be() -> None:
+def test_the_worlds_are_varied() -> None:
     seen = [world for part in range(PARTS) for world in worlds(part)]
     finite = [world for world in seen if isinstance(world.models[0], troth.models.Finite)]
     assert len(finite) >= 500

@@ -52,7 +52,7 @@ def beliefs(model: Any, rows: int, truths: Any) -> tuple[Any, Any, Any]:
 
 
 def every_report(model: Any) -> Any:
-    """All that a provider could send: of any size, also larger than what it has, and nothing."""
+    """All possible reports of a provider: of any size, including larger than its data, and the empty one."""
     return np.concatenate([datasets(model, rows)[0] for rows in range(MAX_FAKE + 1)])
 
 
@@ -83,7 +83,7 @@ def over_two_days(model: Any, today: Any, tomorrow: Any) -> tuple[Any, Any]:
 
 
 def with_synthetic_peers(model: Any, size: int) -> tuple[Any, Any]:
-    """Return the same for peers drawn from the model with the day's size; the draws' expectation is a sum."""
+    """Like `over_two_days`, for peers drawn from the model with the day's size; the expectation is a sum."""
     f = divergences.logistic
     truths, _ = datasets(model, OWN)
     peers, marginal, conditional = beliefs(model, size, truths)
@@ -96,7 +96,7 @@ def with_synthetic_peers(model: Any, size: int) -> tuple[Any, Any]:
 
 
 def with_a_line_up(model: Any, size: int) -> tuple[Any, Any]:
-    """Return the same for a line of all that peers could report with the day's size: what any decoys pay on average."""
+    """Like `over_two_days`, for an exhaustive line of the day's size, which pays what decoys pay on average."""
     truths, _ = datasets(model, OWN)
     peers, _, conditional = beliefs(model, size, truths)
 
@@ -116,14 +116,14 @@ def worst(result: tuple[Any, Any]) -> float:
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("busy", [0.1, 0.5, 0.8])
-def test_multi_day_is_truthful_where_sizes_are_exchangeable(model: Any, busy: float) -> None:
+def test_multi_day_is_truthful_if_sizes_are_exchangeable(model: Any, busy: float) -> None:
     assert worst(over_two_days(model, (1 - busy, busy), (1 - busy, busy))) <= TOLERANCE
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("tomorrow", [(0.0, 1.0), (0.3, 0.7)], ids=["predicted", "half predicted"])
-def test_multi_day_is_not_truthful_where_a_provider_foresees_the_sizes(model: Any, tomorrow: Any) -> None:
-    """A quiet day before a busy one, known or likely, as a Sunday before a Monday: some fake gains."""
+def test_multi_day_is_not_truthful_if_a_provider_foresees_the_sizes(model: Any, tomorrow: Any) -> None:
+    """A quiet day before a busy one, known or likely, as a Sunday before a Monday: some fake report gains."""
     assert worst(over_two_days(model, (1.0, 0.0), tomorrow)) > 1e-3
 
 
@@ -133,15 +133,15 @@ DRAWN = pytest.mark.parametrize("drawn", [with_synthetic_peers, with_a_line_up])
 @DRAWN
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_drawn_peers_are_truthful_whatever_is_known_about_sizes(model: Any, drawn: Any) -> None:
-    """For each size by itself, and so for a provider who knows it as for one who knows only its distribution."""
+    """For each size separately, hence for a provider who knows it and for one who knows only its distribution."""
     for size in SIZES:
         assert worst(drawn(model, size)) <= TOLERANCE
 
 
 @DRAWN
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_the_truth_earns_more_than_nothing_on_busy_and_on_quiet_days(model: Any, drawn: Any) -> None:
-    """Truthful is not enough: an honest report must also be worth more than an empty one, which is report 0."""
+def test_the_truth_earns_more_than_an_empty_report_on_busy_and_quiet_days(model: Any, drawn: Any) -> None:
+    """Truthfulness is not enough: an honest report must also earn more than an empty one, which is report 0."""
     for size in SIZES:
         reports, truth = drawn(model, size)
         _, orders = datasets(model, OWN)
@@ -154,7 +154,7 @@ def test_the_truth_earns_more_than_nothing_on_busy_and_on_quiet_days(model: Any,
 
 
 def test_synthetic_peers_take_the_sizes_of_the_day() -> None:
-    """The rule draws as many rows as peers reported: with no peer rows, drawn and true peers are both empty."""
+    """The rule draws the numbers of rows that peers reported: without peer rows, drawn and real peers are empty."""
     model = models.Bernoulli(1, 1)
     rule = troth.SyntheticPeers(draws=8)
     quiet = np.array([[3.0, 1.0], [0.0, 0.0]])

@@ -182,7 +182,7 @@ def test_trained_linear_estimators_become_plain_coefficients() -> None:
     ridges = [Ridge(alpha=alpha, fit_intercept=False).fit(z, z[:, 0]) for alpha in (1, 9)]
     linear = models.LinearCandidates.from_estimators(ridges, noise=1.0)
     assert linear.coefficients[0] == pytest.approx([1, 0, 0], abs=0.02)
-    with pytest.raises(ParameterError, match="does not predict as SoftmaxCandidates does"):
+    with pytest.raises(ParameterError, match="does not predict what SoftmaxCandidates predicts"):
         models.SoftmaxCandidates.from_estimators(
             [SGDClassifier(loss="log_loss", random_state=k).fit(z, many) for k in range(2)]
         )
@@ -249,12 +249,12 @@ def test_effective_candidates_are_counted_and_near_one_is_said() -> None:
     many = model.effective_candidates(np.stack([model.statistics([0] * 60), model.statistics([1])]))
     assert many.near_one
     assert many.coarse
-    assert "near one: a report leaves about one alone" in str(many)
+    assert "too few: a report leaves only about one" in str(many)
     assert many.to_dict(["a", "b"])["by_report"]["a"] == pytest.approx(1)
     together = model.effective_candidates(np.stack([model.statistics([0, 0, 0, 0, 1])] * 30))
     assert together.near_one
     assert not together.coarse
-    assert "near one: all together" in str(together)
+    assert "too few: together the reports leave only about one" in str(together)
 
 
 def test_trained_estimators_are_candidates() -> None:
@@ -359,7 +359,7 @@ def test_candidates_that_leave_nothing_are_named() -> None:
         model.statistics([-np.inf, -np.inf])
     effective = model.effective_candidates(np.array([[0.0, -np.inf], [-np.inf, 0.0]]))
     assert (effective.by_report.tolist(), effective.together) == ([1.0, 1.0], 0.0)
-    assert "all together leave none" in str(effective)
+    assert "together the reports rule out every candidate" in str(effective)
 
 
 def test_a_rule_that_draws_says_how_candidates_are_given_rows() -> None:
@@ -400,7 +400,7 @@ def test_what_is_no_candidate_is_refused_with_the_remedy() -> None:
         "PoissonCandidates: give at least two": lambda: models.PoissonCandidates([[1.0], [1.0]]),
         "SoftmaxCandidates: give at least two": lambda: models.SoftmaxCandidates([[0, 1], [1, 2]], classes=2),
         "ReportedCandidates: give at least two": lambda: models.ReportedCandidates([[1.0]], [[1.0]]),
-        "equally many entries for each of 3 classes": lambda: models.SoftmaxCandidates([[0, 1], [1, 2]], classes=3),
+        "same number of entries for each of 3 classes": lambda: models.SoftmaxCandidates([[0, 1], [1, 2]], classes=3),
     }
     for words, make in refused.items():
         with pytest.raises(ParameterError, match=words):

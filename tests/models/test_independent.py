@@ -270,7 +270,7 @@ LEFT_OUT: dict[str, Callable[[Any, Any], Any]] = {
 
 def summary_for_histories(model: Any, data: Any) -> tuple[Any, Any]:
     """Return a summary that keeps squares where the model's own does not, and its reduction."""
-    reduction = model.reduction.of_history() if hasattr(model.reduction, "of_history") else model.reduction
+    reduction = model.reduction.for_history() if hasattr(model.reduction, "for_history") else model.reduction
     columns = [*np.asarray(data[0]).T, data[1]] if isinstance(data, tuple) else [*np.atleast_2d(np.asarray(data).T)]
     codes = np.zeros(len(columns[0]), dtype=int)
     return reduction.add(columns, codes, 1)[0], reduction

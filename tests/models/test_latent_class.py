@@ -174,7 +174,7 @@ def random_likelihood(outcome: str, prior: Any, rng: Any) -> models.LatentClass:
 def test_ranges_hold_every_report(outcome: str, enumerate_all: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exact where labels are enumerated, and otherwise a bound that holds."""
     if not enumerate_all:
-        monkeypatch.setattr(latent_class, "_ALL_REPORTS", 0)
+        monkeypatch.setattr(latent_class, "_MAX_REPORTS", 0)
     values = {"binary": range(2), "categorical": range(3), "count": range(4), "real": (-2.0, 0.5, 3.0)}[outcome]
     for seed in range(60 if SOAK else 6):
         rng = generator(seed, 21)
@@ -195,10 +195,10 @@ def test_the_range_of_very_many_labels_holds_that_of_the_best_report(monkeypatch
     """Beyond some thousand rows labels are not sorted: all that favour a type are taken to have all rows."""
     for dispersion in (0.0, 0.02, 0.5):
         for means in (np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]), np.array([[0.4, 0.6], [0.5, 0.5]])):
-            monkeypatch.setattr(day_types, "_ONE_BY_ONE", 4000)
-            exact = day_types.widest_spread("categorical", 60, means, dispersion)
-            monkeypatch.setattr(day_types, "_ONE_BY_ONE", 0)
-            bound = day_types.widest_spread("categorical", 60, means, dispersion)
+            monkeypatch.setattr(day_types, "_MAX_EXACT_ROWS", 4000)
+            exact = day_types.max_log_ratio("categorical", 60, means, dispersion)
+            monkeypatch.setattr(day_types, "_MAX_EXACT_ROWS", 0)
+            bound = day_types.max_log_ratio("categorical", 60, means, dispersion)
             assert exact - 1e-12 <= bound < 2 * exact + 1e-12
 
 
@@ -297,7 +297,7 @@ def test_rows_are_asked_for() -> None:
     uneven = np.array([[3, 3, 3], [4, 3, 2]])
     breakdown = troth.MultiDay().explain(model, np.stack([t, t]), rows=uneven)
     assert breakdown.noted[0].tolist() == [True, False, True]
-    with pytest.raises(troth.UnequalSizesError, match="provider 0: 3 rows, but 4"):
+    with pytest.raises(troth.UnequalSizesError, match="provider 0 has 3 rows, but 4"):
         troth.MultiDay().pay(model, np.stack([t, t]), budget=1.0, rows=np.array([[3, 3, 3], [4, 4, 2]]))
 
 

@@ -14,7 +14,7 @@ from troth import models
 from troth.core.formats import share
 from troth.core.reductions.reduction import DescribesSummary, FitsCoefficients
 from troth.mechanisms import Figures, Line
-from troth.results.explanation import data_in_words, explain_days, strip
+from troth.results.explanation import describe_data, explain_days, strip
 
 CLINICS = np.repeat(["a", "b", "c"], 8).tolist()
 RULE = troth.LineUp(decoys=19)
@@ -37,7 +37,7 @@ def test_every_family_says_what_data_are_on_average(name: str) -> None:
         assert np.isfinite(reduction.coefficients(summary)).all()
     else:
         assert isinstance(reduction, DescribesSummary)
-        words = reduction.in_words(summary, None)
+        words = reduction.describe(summary, None)
         assert words is not None
         assert words.noun
         assert words.value
@@ -46,14 +46,14 @@ def test_every_family_says_what_data_are_on_average(name: str) -> None:
 def test_shares_of_labels_and_means_of_columns() -> None:
     kinds = ["red", "green", "blue", "red"] * 6
     terms = {"columns": ["kind"], "categories": ["blue", "green", "red"]}
-    text = data_in_words(pay(models.Categorical([1, 1, 1]), {"kind": kinds}, **terms), None, "a")
+    text = describe_data(pay(models.Categorical([1, 1, 1]), {"kind": kinds}, **terms), None, "a")
     red, others = "blue (25%), green (25%), red (50%)", "your peers' are"
     assert text == f"Your label shares are {red}; {others} {red}."
     yes = pay(BERNOULLI, {"well": ["no", "yes"] * 12}, columns=["well"], categories=["no", "yes"])
-    assert data_in_words(yes, None, "a") == "Your rate of yes is 50%; your peers' is 50%."
+    assert describe_data(yes, None, "a") == "Your rate of yes is 50%; your peers' is 50%."
     model = models.MultivariateNormal([0, 0], [[1, 0], [0, 1]], [[1, 0], [0, 1]])
     result = pay(model, {"x": [1.0] * 24, "y": [2.0] * 24}, columns=["x", "y"])
-    assert data_in_words(result, None, "b") == "Your means of x, y are 1, 2; your peers' are 1, 2."
+    assert describe_data(result, None, "b") == "Your means of x, y are 1, 2; your peers' are 1, 2."
 
 
 def test_members_of_a_group_are_not_among_the_peers_whose_data_are_compared() -> None:
@@ -62,7 +62,7 @@ def test_members_of_a_group_are_not_among_the_peers_whose_data_are_compared() ->
         table = {"clinic": np.repeat([*names], 4).tolist(), "x": x[: 4 * len(names)]}
         groups = {"groups": {"one owner": ["a", "b"]}}
         result = troth.pay(table, BERNOULLI, RULE, provider="clinic", budget="300.00", seed=1, terms=groups)
-        return data_in_words(result, None, "a")
+        return describe_data(result, None, "a")
 
     assert averages("abcd") == "Your rate is 100%; your peers' is 62%."
     assert averages("abc") == "", "the only peer's data would be given away"
@@ -82,8 +82,8 @@ def test_a_regression_is_an_equation_in_the_units_of_the_columns() -> None:
         scales={"area": [50.0, 20.0], "price": [170.0, 70.0]},
     )
     fitted = "price ≈ 2 + 3 × area − 5 × ward = other"
-    assert data_in_words(result, None, "a") == f"From your rows, {fitted}; from your peers' rows, {fitted}."
-    assert data_in_words(result, None, "a", peers=False) == f"From your rows, {fitted}."
+    assert describe_data(result, None, "a") == f"From your rows, {fitted}; from your peers' rows, {fitted}."
+    assert describe_data(result, None, "a", peers=False) == f"From your rows, {fitted}."
 
 
 def test_rows_that_are_too_few_for_a_fit_say_so() -> None:
@@ -91,7 +91,7 @@ def test_rows_that_are_too_few_for_a_fit_say_so() -> None:
     model = models.LinearRegression([0, 0], [[1, 0], [0, 1]], 1)
     terms = {"model": {"columns": ["x"], "target": "y", "intercept": True}}
     result = troth.pay(frame, model, RULE, provider="clinic", budget="300.00", seed=1, terms=terms)
-    text = data_in_words(result, None, "a")
+    text = describe_data(result, None, "a")
     assert text.startswith("Your rows alone do not determine all coefficients; from your peers' rows, y ≈ ")
     assert text.endswith("+ 1 × x.")
 
@@ -102,7 +102,7 @@ def test_log_odds_of_a_label() -> None:
     sick = np.where(rng.random(24) < 1 / (1 + np.exp(-(age - 50) / 10)), "yes", "no").tolist()
     terms = {"columns": ["age"], "target": "sick", "intercept": True, "categories": ["no", "yes"]}
     model = models.LogisticRegression([-5, 0.1], [1, 100])
-    text = data_in_words(pay(model, {"age": age.tolist(), "sick": sick}, **terms), None, "a")
+    text = describe_data(pay(model, {"age": age.tolist(), "sick": sick}, **terms), None, "a")
     assert text.startswith("From your rows, log-odds of sick = yes ≈ −")
     assert " × age; from your peers' rows, log-odds of sick = yes ≈ −" in text
 
@@ -145,7 +145,7 @@ def test_numbers_have_a_true_minus_and_amounts_have_separators() -> None:
     table = {"clinic": CLINICS, "x": (generator(1).normal(-3, 1, 24)).tolist()}
     model = models.Normal(mean=0, scale=5, noise=1)
     result = troth.pay(table, model, RULE, provider="clinic", budget="1000000", seed=1)
-    text = str(result) + data_in_words(result, None, "a") + result.explain("a")
+    text = str(result) + describe_data(result, None, "a") + result.explain("a")
     assert "Your mean is −" in text
     for amount in result.totals.values():
         assert f"{amount // 100:,}." in text

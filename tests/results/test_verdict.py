@@ -153,7 +153,7 @@ def test_the_average_is_over_those_who_have_enough_rows() -> None:
 )
 def test_fewer_rows_have_the_same_averages(reduction: Any, summary: list[float]) -> None:
     rng, whole = np.random.default_rng(1), np.array(summary)
-    drawn = np.array([reduction.fewer(whole, 4, rng) for _ in range(4000)])
+    drawn = np.array([reduction.with_fewer_rows(whole, 4, rng) for _ in range(4000)])
     assert set(reduction.rows(drawn)) == {4.0}
     for report in drawn[:50]:
         reduction.check(report)

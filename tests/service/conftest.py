@@ -20,7 +20,7 @@ def quick_passwords() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
         patch.setattr(accounts, "_hasher", quick)
-        patch.setattr(accounts, "_nobody", quick.hash("nobody"))
+        patch.setattr(accounts, "_dummy_hash", quick.hash("nobody"))
         yield
 
 

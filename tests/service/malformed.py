@@ -237,7 +237,12 @@ def _disguises() -> Iterator[Case]:
                 yield Case(f"{what} named {suffix}", "bernoulli", f"rows.{suffix}", data, 415, says)
     for name in ("m.xlsx", "m.XLS", "m.ods"):
         yield Case(
-            f"sheet named {name}", "bernoulli", name, inside, 415, f"{name}: the service reads no spreadsheets; save"
+            f"sheet named {name}",
+            "bernoulli",
+            name,
+            inside,
+            415,
+            f"{name}: the service does not read spreadsheets; save",
         )
     yield Case(
         "workbook named csv",

@@ -15,7 +15,7 @@ from service.world import World, make_world, payments_of, statistics
 from troth.service import settlement
 from troth.service.app import Settings, create_app
 from troth.service.errors import ConflictError
-from troth.service.rounds import open_to
+from troth.service.rounds import find_open_round
 from troth.service.schema import campaigns, ledger_lines, rounds
 from troth.service.store import Store, after
 
@@ -44,9 +44,9 @@ def test_what_arrives_at_the_deadline_is_too_late(database: str) -> None:
         world.open(deadline=after(hours=1))
         deadline, sender = world.round().deadline, (world.providers["Ash"], world.campaign, 1)
         with store.write() as tx:
-            assert open_to(tx, *sender, after(minutes=59))[0].deadline == deadline
+            assert find_open_round(tx, *sender, after(minutes=59))[0].deadline == deadline
         with store.write() as tx, pytest.raises(ConflictError, match="the round is closed"):
-            open_to(tx, *sender, deadline)
+            find_open_round(tx, *sender, deadline)
 
 
 def test_the_clock_closes_and_pays(database: str) -> None:

@@ -22,7 +22,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 from service import misbehaving
 from service.databases import opened
 from service.world import TERMS, make_world
-from troth.campaigns.records.ledger import write_whole
+from troth.campaigns.records.ledger import write_atomic
 from troth.core.errors import DataError
 from troth.service import confinement, serve
 from troth.service.app import Settings, create_app
@@ -118,7 +118,7 @@ def test_a_database_among_the_modules_is_not_read(tmp_path: Path, monkeypatch: p
         assert box.run(misbehaving.readable, everything, bounds=EASY) == expected
         waiting.close()
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(modules))
-    monkeypatch.setattr(confinement, "_lacking", [])
+    monkeypatch.setattr(confinement, "_unavailable", [])
     assert modules not in confinement._modules([path.resolve() for path in secrets])
     assert [str(secrets[2]) in line for line in confinement.missing()] == [True]
 
@@ -297,7 +297,7 @@ def test_a_temporary_file_is_never_written_through_a_link(tmp_path: Path, monkey
     monkeypatch.setattr("troth.campaigns.private_files.secrets.token_hex", lambda _: "00")
     (tmp_path / f".ledger.jsonl.{os.getpid()}.00.tmp").symlink_to(victim)
     with pytest.raises(OSError, match="exists"):
-        write_whole(target, b"x", private=True)
+        write_atomic(target, b"x", private=True)
     assert victim.read_text() == "mine"
-    write_whole(tmp_path / "other.jsonl", b"x", private=True)
+    write_atomic(tmp_path / "other.jsonl", b"x", private=True)
     assert (tmp_path / "other.jsonl").stat().st_mode & 0o777 == 0o600

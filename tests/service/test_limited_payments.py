@@ -147,7 +147,7 @@ def test_two_processes_do_not_attempt_the_same_payments(
     monkeypatch.setattr(settlement, "_TIMEOUT", 0.0)
     attempt = {"attempted": now(), "attempt_host": socket.gethostname(), **made_by}
     if attempt.get("attempt_started") == "its own":
-        attempt["attempt_started"] = settlement._started(attempt["attempt_process"])
+        attempt["attempt_started"] = settlement._start_time(attempt["attempt_process"])
     with opened(database) as store:
         world = make_world(store)
         world.report_all({"Ash": (3, 1), "Birch": (1, 3)})

@@ -10,7 +10,7 @@ from service.world import TERMS, make_world
 from troth.core.errors import TrothError
 from troth.service import accounts, campaigns
 from troth.service.errors import ConflictError, InvalidError
-from troth.service.names import looks, skeleton
+from troth.service.names import skeleton, skeletons
 from troth.service.schema import accounts as table
 
 ALIKE = [
@@ -64,7 +64,7 @@ def test_no_campaign_opens_with_names_that_look_alike(database: str, monkeypatch
     with opened(database) as store:
         world = make_world(store, opened=False)
         with store.write() as tx, monkeypatch.context() as earlier:
-            earlier.setattr(campaigns, "looks", lambda name: frozenset([name]))
+            earlier.setattr(campaigns, "skeletons", lambda name: frozenset([name]))
             campaigns.add_member(tx, world.analyst, world.campaign, ALIKE[4], "in person")
         with pytest.raises(TrothError, match="look alike"):
             world.open()
@@ -72,14 +72,14 @@ def test_no_campaign_opens_with_names_that_look_alike(database: str, monkeypatch
 
 @pytest.mark.parametrize("pair", [("Ivy", "\ua4f2\ua4e6\ua4ec"), ("Al", "AI"), ("p1", "pl"), ("p0", "pO")])
 def test_strokes_and_rings_look_alike(pair: tuple[str, str]) -> None:
-    assert looks(pair[0]) & looks(pair[1])
+    assert skeletons(pair[0]) & skeletons(pair[1])
 
 
 @pytest.mark.parametrize(
     "pair", [("Ali", "All"), ("I", "L"), ("Ian", "Lan"), ("p1", "p7"), ("Ost", "Øst"), ("Нина", "Нана"), ("p1", "p10")]
 )
 def test_names_that_look_different_differ(pair: tuple[str, str]) -> None:
-    assert not looks(pair[0]) & looks(pair[1])
+    assert not skeletons(pair[0]) & skeletons(pair[1])
 
 
 def test_a_name_in_another_case_is_the_same_name() -> None:
@@ -91,6 +91,6 @@ def test_an_account_from_before_is_found_by_its_name(database: str) -> None:
     with opened(database) as store, store.write() as tx:
         key = accounts.create_account(tx, "Звон", "provider")
         tx.execute(table.update().values(handle="as an earlier version wrote it"))
-        assert tx.scalar(select(table.c.id).where(accounts.named("Звон"))) == key
+        assert tx.scalar(select(table.c.id).where(accounts.has_name("Звон"))) == key
         with pytest.raises(ConflictError, match="already exists"):
             accounts.create_account(tx, "Звон", "provider")

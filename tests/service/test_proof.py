@@ -390,7 +390,7 @@ def test_heads_continue_each_other_and_a_new_epoch_is_seen(world: World) -> None
         ledger = load_ledger(tx, world.campaign)
     longer = Ledger([*ledger.entries, {"entry": "note"}])
     heads.sign_head(world.store.keys, world.campaign, longer)
-    later = heads.shown_head(world.store.keys, world.campaign, longer, 10**9, head["lines"])
+    later = heads.head_with_proof(world.store.keys, world.campaign, longer, 10**9, head["lines"])
     assert later is not None
     check_head(head, later)
     cut = Ledger(ledger.entries[:3])
@@ -465,7 +465,7 @@ def test_a_head_of_a_ledger_that_grew_continues_the_one_that_was_seen(
             self.ledger = ledger
 
         def show_head(self, campaign: str, *, since: int) -> Any:
-            return heads.shown_head(keys, campaign, self.ledger, len(self.ledger.lines), since)
+            return heads.head_with_proof(keys, campaign, self.ledger, len(self.ledger.lines), since)
 
     for lines in (2, 5, 9):
         ledger = Ledger(entries[:lines])

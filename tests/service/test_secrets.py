@@ -26,7 +26,7 @@ from troth.service.store import Store, after
 from troth.service.web import JsonLines
 
 PASSWORD = "a long password of words"
-HASHER, NOBODY = accounts._hasher, accounts._nobody
+HASHER, NOBODY = accounts._hasher, accounts._dummy_hash
 """As they are when the service starts: tests replace them."""
 
 

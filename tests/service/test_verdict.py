@@ -13,7 +13,7 @@ from service.databases import one_system, opened
 from service.test_pages import Browser
 from service.world import TERMS, World, make_world, payments_of, read_statistics
 from troth.campaigns.records.ledger import Ledger
-from troth.cli.service_lines import about_round, verdict_lines, would_be_paid
+from troth.cli.service_lines import about_round, preview_lines, verdict_lines
 from troth.results.verdict import unchecked_before
 from troth.service import accounts, campaigns, limited_payments, rounds, settlement
 from troth.service.errors import ConflictError, UnavailableError
@@ -100,7 +100,7 @@ def test_a_dry_run_says_whether_its_amounts_are_those_that_are_paid(database: st
         said = "amounts paid will differ a little: the rule draws"
         assert would["draws"] == draws
         assert (said in page) == draws
-        assert (said in "\n".join(would_be_paid(shown, would))) == draws
+        assert (said in "\n".join(preview_lines(shown, would))) == draws
         client.post(f"{world.base}/rounds/1/close", json={"anyway": True}, headers=analyst)
         paid = client.get(f"{world.base}/rounds/1/payments", headers=analyst).json()["payments"]
         amounts = [[entry["payment"] for entry in payments] for payments in (would["payments"], paid)]
@@ -109,7 +109,7 @@ def test_a_dry_run_says_whether_its_amounts_are_those_that_are_paid(database: st
 
 def test_a_dry_run_of_which_nothing_is_paid_says_no_amounts() -> None:
     preview = {"payments": [], "total": "0.00", "draws": True, "verdict": None}
-    assert "amounts" not in "\n".join(would_be_paid({"currency": "EUR", "task": None}, preview))
+    assert "amounts" not in "\n".join(preview_lines({"currency": "EUR", "task": None}, preview))
 
 
 def test_the_close_page_runs_dry_and_pays_anyway(world: World) -> None:

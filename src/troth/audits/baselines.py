@@ -1,7 +1,7 @@
-"""Payment rules that are common today, which can be audited like the others.
+"""Payment rules that are common today, as baselines for audits.
 
-None of them is truthful. Those that need a test set are given one by the audit, drawn from the same θ, honest or
-biased. The worth of data S for a test set T is log p(T|S)/p(T), which is log PMI of the two.
+None of them is truthful. The audit draws a test set from the same θ, honest or biased, for those that need one. The
+value of data S for a test set T is log p(T|S)/p(T), their log PMI.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def honest_test(data: Any, rng: Generator) -> Any:  # noqa: ARG001
-    """Leave a test set as it is."""
+    """Return a test set unchanged."""
     return data
 
 
 def with_extra_ones(data: Any, rng: Generator) -> Any:  # noqa: ARG001
-    """Bias a test set of labels: a third of its rows is turned into ones."""
+    """Bias a test set of labels: turn a third of its rows into ones."""
     ones = np.arange(data.shape[-1]) < data.shape[-1] // 3
     return np.where(ones, 1.0, data)
 
@@ -53,7 +53,7 @@ class PerRow(Rule):
 
 @dataclass(frozen=True)
 class TestSetRule(Rule):
-    """A rule that values data by a test set, on a fixed scale from ``low`` to ``high`` that cuts values off."""
+    """A rule that values data by a test set; values are clipped to a fixed scale from ``low`` to ``high``."""
 
     __test__ = False
 
@@ -63,7 +63,7 @@ class TestSetRule(Rule):
     high: float = 1.0
 
     def value(self, this_round: Round, test: Array) -> Array:
-        """Return the value of everybody's data for a test set."""
+        """Return the value of each provider's data for a test set."""
         raise NotImplementedError
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
@@ -76,7 +76,7 @@ class TestSetRule(Rule):
 
 @dataclass(frozen=True)
 class TestLikelihood(TestSetRule):
-    """The likelihood that the data alone give to a test set, on a fixed scale."""
+    """The likelihood of a test set given the data alone, on a fixed scale."""
 
     low: float = -5.0
     high: float = 5.0
@@ -87,7 +87,7 @@ class TestLikelihood(TestSetRule):
 
 @dataclass(frozen=True)
 class LeaveOneOutValue(TestSetRule):
-    """How much the likelihood of a test set falls without the data, on a fixed scale."""
+    """How much the log-likelihood of a test set falls without the data, on a fixed scale."""
 
     def value(self, this_round: Round, test: Array) -> Array:
         pooled, peers = (
@@ -99,7 +99,7 @@ class LeaveOneOutValue(TestSetRule):
 
 @dataclass(frozen=True)
 class ShapleyValue(TestSetRule):
-    """The average fall over random orders in which datasets are added, on a fixed scale."""
+    """The average marginal contribution over random orders of the datasets, on a fixed scale."""
 
     high: float = 2.0
     orders: int = 8
@@ -123,7 +123,7 @@ class ShapleyValue(TestSetRule):
 
 @dataclass(frozen=True)
 class OutOfBag(Rule):
-    """The geometric mean of the probabilities that peers' data give to the rows: rewards the expected answer."""
+    """The geometric mean of the rows' probabilities given the peers' data, which rewards the expected answer."""
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         model: Any = this_round.evidence
@@ -136,7 +136,7 @@ class OutOfBag(Rule):
 
 
 def _own_rows(this_round: Round) -> Array:
-    """Rows of what is scored: as given for the reports themselves, none for empty ones."""
+    """Return the rows of the data that are scored: those of the reports, or zero where data are empty."""
     if this_round.own is this_round.statistics:
         return this_round.count_rows()
     return np.where((this_round.own != 0).any(axis=-1), this_round.count_rows(), 0.0)

@@ -1,4 +1,4 @@
-"""The result of an audit: numbers with their uncertainty, a table, a plot."""
+"""The result of an audit: estimates with their uncertainty, as a table and a plot."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from troth.mechanisms.rule import Rule
 
 LieVerdict = Literal["gains", "loses", "open", "unchanged"]
-"""Whether a lie gains or loses significantly, neither, or changes no payment at all."""
+"""Whether a lie gains or loses significantly, does neither, or changes no payment."""
 
-VERDICT_IN_WORDS: dict[LieVerdict, str] = {
+VERDICT_LABELS: dict[LieVerdict, str] = {
     "gains": "GAINS",
     "loses": "loses",
     "open": "not significant",
     "unchanged": "changes nothing",
 }
-"""A verdict as tables and pages print it."""
+"""Verdicts as tables and pages print them."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +33,18 @@ class Finding:
     Attributes
     ----------
     lie
-        What was done.
+        The name of the lie.
     truth, earned
         Expected payment of the honest report and of the lie.
     gain, low, high
         Their difference and its confidence interval, which misses the true gain with a probability of at most the
         false-alarm rate.
     detectable
-        The smallest gain that the audit would have found with near certainty.
+        The smallest gain that the audit would almost certainly have detected.
     refused
-        Share of simulations in which the report fell outside the declared range, so that nothing was paid.
+        Share of simulations in which the report was refused and nothing was paid.
     verdict
-        Whether the lie gains, loses, or makes no difference that the audit can see.
+        Whether the lie gains, loses, or makes no significant difference.
     """
 
     lie: str
@@ -60,7 +60,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Audit:
-    """The findings of an audit, which print as a table and plot."""
+    """The findings of an audit; they print as a table and can be plotted."""
 
     rule: Rule
     simulations: int
@@ -70,7 +70,7 @@ class Audit:
 
     @property
     def title(self) -> str:
-        """What the honest and an empty report earn, in a line."""
+        """One line about the rule, and what an honest and an empty report earn."""
         honest = self.findings[0].truth if self.findings else float("nan")
         return (
             f"{type(self.rule).__name__}: {self.simulations:,} simulations, in units of the cap; honest providers earn "
@@ -78,15 +78,15 @@ class Audit:
         )
 
     def __str__(self) -> str:
-        wide = max([33, *(len(f.lie) for f in self.findings)]) + 1
-        head = f"{'lie':<{wide}} {'earns':>7} {'gain':>8} {'interval':>19} {'detectable':>11}  verdict"
+        width = max([33, *(len(f.lie) for f in self.findings)]) + 1
+        head = f"{'lie':<{width}} {'earns':>7} {'gain':>8} {'interval':>19} {'detectable':>11}  verdict"
         lines = [self.title, head, "-" * len(head)]
         for f in self.findings:
             refused = f", refused {f.refused:.0%}" if f.refused else ""
             gain, low, high = (number(value, sign=True) for value in (f.gain, f.low, f.high))
             interval = f"[{low}, {high}]"
             numbers = f"{number(f.earned, 3):>7} {gain:>8} {interval:>19} {f.detectable:>11.4f}"
-            lines.append(f"{f.lie:<{wide}} {numbers}  {VERDICT_IN_WORDS[f.verdict]}{refused}")
+            lines.append(f"{f.lie:<{width}} {numbers}  {VERDICT_LABELS[f.verdict]}{refused}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -97,7 +97,7 @@ class Audit:
                 number(f.earned, 3),
                 *(number(x, sign=True) for x in (f.gain, f.low, f.high)),
                 f"{f.detectable:.4f}",
-                VERDICT_IN_WORDS[f.verdict],
+                VERDICT_LABELS[f.verdict],
             )
             for f in self.findings
         ]
@@ -111,7 +111,7 @@ class Audit:
         return [f for f in self.findings if f.verdict == "gains"]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return plain data for JSON."""
         return {
             "rule": repr(self.rule),
             "simulations": self.simulations,
@@ -121,7 +121,7 @@ class Audit:
         }
 
     def plot(self, path: Any = None) -> Any:
-        """Draw gains with their intervals; needs matplotlib (the extra ``plots``)."""
+        """Plot gains with their intervals; needs matplotlib (the extra ``plots``)."""
         return plot_audit(self, path)
 
 
@@ -144,15 +144,15 @@ class Comparison:
         return "\n".join(lines)
 
     def plot(self, path: Any = None) -> Any:
-        """Draw rules against lies; needs matplotlib (the extra ``plots``)."""
+        """Plot rules against lies; needs matplotlib (the extra ``plots``)."""
         rows = {name: [audited[lie] for lie in self.lies] for name, audited in self.audits.items()}
         return heat_map(rows, "What a lie gains over the truth", path)
 
 
 def finding_of(name: str, sums: Array, simulations: int, rule: Rule, false_alarm: float, accounts: int) -> Finding:
-    """Return the mean gain with its empirical Bernstein interval; unbounded rules are taken to reach 20 sd.
+    """Return the mean gain with its empirical Bernstein interval; unbounded gains are assumed to lie within 20 sd.
 
-    ``sums`` are over simulations: what truth and lie earned, the squares of gains, and how often the lie was refused.
+    ``sums`` are over simulations: earnings of truth and lie, squared gains, and refusals of the lie.
     """
     truth, earned, squares, refused = map(float, sums)
     gain = (earned - truth) / simulations
@@ -174,7 +174,7 @@ def with_margin(
     limits: tuple[float, float] = (-np.inf, np.inf),
     refused: float = 0.0,
 ) -> Finding:
-    """Return a finding whose interval is the gain and a margin to either side, within the limits of any gain."""
+    """Return a finding with the interval gain ± margin, clipped to the limits of all gains."""
     low, high = max(gain - margin, limits[0]), min(gain + margin, limits[1])
     verdict: LieVerdict = "gains" if low > 0 else "loses" if high < 0 else "open"
     return Finding(name, truth, earned, gain, low, high, 2 * margin, refused, verdict)

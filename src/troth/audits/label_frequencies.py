@@ -1,12 +1,12 @@
-"""Whether labels are as frequent as the prior and the confusion matrices of workers expect.
+"""A test of whether labels are as frequent as the prior and the workers' confusion matrices predict.
 
 The number of answers with a label is a sum over tasks, which are independent; the answers to one task are not, because
 they share its class. Its generating function under the model is
 
     E[exp(s·count)] = Π_tasks Σ_θ p(θ) Π_answers (1 − W[θ, label] + W[θ, label]·exp(s)),
 
-from which a saddlepoint approximation gives the tails, also of rare labels and of few tasks (Lugannani and Rice 1980,
-with Daniels' correction for whole numbers, 1987).
+from which a saddlepoint approximation gives the tails, even for rare labels and few tasks (Lugannani and Rice 1980,
+with Daniels' continuity correction, 1987).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from troth.mechanisms.tasks import Tasks
 
 TOLERATED = 0.02
-"""A difference of frequencies that is tolerated for any number of tasks: hardly anything is gained by it."""
-_MAX_SADDLEPOINT = 50.0  # saddlepoint that is looked for
+"""A difference of frequencies that is tolerated for any number of tasks, since little can be gained by it."""
+_MAX_SADDLEPOINT = 50.0  # end of the interval that is searched
 
 
 class Frequency(NamedTuple):
@@ -43,10 +43,10 @@ class Frequency(NamedTuple):
 def label_frequencies(
     tasks: Tasks, labels: Labels, names: Sequence[str], *, past: int | None = None
 ) -> tuple[Frequency, ...]:
-    """Compare how often each label was answered with what the prior and the confusion matrices expect.
+    """Compare the frequency of each label with what the prior and the confusion matrices predict.
 
-    Chances are those of a difference beyond `TOLERATED`, in either direction. A prior and confusion matrices that were
-    learnt from ``past`` tasks are as uncertain as a sample of that size.
+    P-values are two-sided and for a difference beyond `TOLERATED`. A prior and confusion matrices that were learnt from
+    ``past`` tasks are as uncertain as a sample of that size.
 
     Examples
     --------
@@ -85,9 +85,9 @@ class _Count:
 
     def cumulants(self, s: float) -> tuple[float, float, float]:
         """Return ln E[exp(s·count)] and its first two derivatives."""
-        grown = self.chances * exp(s)
-        total = 1 - self.chances + grown
-        rate = grown / np.where(total > 0, total, 1.0)
+        scaled = self.chances * exp(s)
+        total = 1 - self.chances + scaled
+        rate = scaled / np.where(total > 0, total, 1.0)
         with np.errstate(divide="ignore"):
             parts = np.log(total), rate, rate * (1 - rate)
         logs, first, second = (np.add.reduceat(part[self.kind], self.starts, axis=0) for part in parts)
@@ -99,15 +99,15 @@ class _Count:
         return float(total_log.sum()), float(mean.sum()), float(spread.sum())
 
     def tail(self, mean: float, beyond: float) -> float:
-        """Return the chance of a count at least so far above its mean, or below it if ``beyond`` is negative."""
-        from scipy.optimize import brentq  # takes long to load
+        """Return P(count − mean ≥ beyond), or P(count − mean ≤ beyond) if ``beyond`` is negative."""
+        from scipy.optimize import brentq  # slow to import
 
         side = 1.0 if beyond > 0 else -1.0
         edge = mean + beyond - side * 0.5
         if side * (edge - mean) <= 0:
             return 0.5
         if side * (self.cumulants(side * _MAX_SADDLEPOINT)[1] - edge) < 0:
-            return 0.0  # no answers under the model come near
+            return 0.0  # beyond every count that the model makes likely
         s = brentq(lambda s: self.cumulants(s)[1] - edge, 0.0, side * _MAX_SADDLEPOINT, xtol=1e-9)
         if abs(s) < 1e-4:
             return 0.5

@@ -1,4 +1,4 @@
-"""Pictures of audits and backtests: readable at report size, and without red against green."""
+"""Plots of audits and backtests: readable in reports, and for colour-blind readers."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def saved(figure: Any, path: Any) -> Any:
-    """Return the figure, written to a file if there is a path."""
+    """Return the figure; write it to a file if a path is given."""
     if path is not None:
         figure.savefig(path, dpi=150)
     return figure
 
 
 def plot_audit(audit: Audit, path: Any = None) -> Any:
-    """Draw the gain of each lie with its interval; orange gains, blue loses."""
+    """Plot the gain of each lie with its interval: orange if it gains, blue if it loses."""
     findings = sorted(audit.findings, key=lambda f: f.gain)
     figure = new_figure(7.2, 1.3 + 0.36 * len(findings))
     axes = figure.subplots()
@@ -44,7 +44,7 @@ def plot_audit(audit: Audit, path: Any = None) -> Any:
         axes.plot([100 * finding.low, 100 * finding.high], [y, y], color=colour, linewidth=2.5, solid_capstyle="round")
         axes.plot(100 * finding.gain, y, "o", color=colour, markersize=6)
     axes.set_yticks(range(len(findings)), [true_minus(f.lie) for f in findings])
-    certainty = f"each interval misses with probability {audit.false_alarm:g} at most"
+    certainty = f"each interval misses with probability at most {audit.false_alarm:g}"
     axes.set_xlabel("gain over the truth, percent of the cap\n" + certainty)
     axes.set_title(f"{type(audit.rule).__name__}: what lies earn", loc="left")
     axes.grid(axis="x", color="#dddddd", linewidth=0.7)
@@ -54,7 +54,7 @@ def plot_audit(audit: Audit, path: Any = None) -> Any:
 
 
 def heat_map(rows: Mapping[str, Sequence[Finding]], title: str, path: Any = None) -> Any:
-    """Draw findings of the same lies in each row: orange where a lie gains, violet where it costs, bold if it gains."""
+    """Plot rows of findings on the same lies: orange gains, violet costs, bold gains significantly."""
     findings = list(rows.values())
     lies = [true_minus(f.lie) for f in findings[0]]
     figure = new_figure(max(7.5, 2.6 + 0.95 * len(lies)), max(3.4, 2.4 + 0.36 * len(rows)))

@@ -28,12 +28,12 @@ from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.information import check_generator, impossible
 from troth.core.provider_models import one_each, shared_evidence
 from troth.mechanisms import Round, Rule, group_weights
-from troth.mechanisms.round import places_of
+from troth.mechanisms.round import indexes_by_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_CHUNK = 1_000_000  # numbers drawn at a time
+_CHUNK = 1_000_000  # numbers that are drawn in one chunk
 
 
 def audit(
@@ -49,11 +49,11 @@ def audit(
     false_alarm: float = 1e-6,
     progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
-    """Ask what lies would earn under a rule, everybody else being honest.
+    """Simulate what lies earn under a rule while all other providers are honest.
 
-    Rounds are drawn from the model; truth and lie share θ, the liar's data and all peers' data, so that little of their
-    difference is chance. The interval is the empirical Bernstein bound, which needs no normal limit. A strategy with
-    several accounts is audited twice, the second time with the accounts declared as one group with one cap.
+    Rounds are drawn from the model. Truth and lie share θ, the liar's data and the peers' data, which reduces the
+    variance of their difference. The interval is the empirical Bernstein bound, which needs no normal approximation.
+    A strategy with several accounts is audited twice, the second time with its accounts declared as one group.
 
     Parameters
     ----------
@@ -62,19 +62,19 @@ def audit(
     rule
         Any rule, or a baseline of `troth.audits.baselines`.
     lies
-        Strategies or functions ``lie(data, rng) -> data``; by default all known lies of a single provider.
+        Strategies or functions ``lie(data, rng) -> data``; by default, all known lies of a single provider.
     rows
         Rows of each provider's true dataset.
     lie
-        A single lie, in place of ``lies``.
+        A single lie, instead of ``lies``.
     simulations, liar
         How many simulations to run, and which provider lies.
     rng
-        A fixed one by default, so that an audit can be repeated.
+        Defaults to a fixed seed, so that audits are reproducible.
     false_alarm
-        Largest probability that a finding's interval misses the true gain.
+        The maximum probability that a finding's interval misses the true gain.
     progress
-        Called with the number of simulations done and the total number.
+        Called with the number of simulations that are done, and the total.
 
     Examples
     --------
@@ -92,25 +92,25 @@ def audit(
         raise ParameterError(
             f"an audit needs at least 2 simulations and a false_alarm between 0 and 1, not {simulations}, {false_alarm}"
         )
-    setup = _Setup(model, rule, _whole_rows(rows), liar)
-    single = [lie] if lie is not None else [lies] if isinstance(lies, Strategy) or callable(lies) else lies
-    plays = lies_for_model(setup.own) if single is None else [as_strategy(lie) for lie in single]
-    tried = [(play, False) for play in plays] + [(play, True) for play in plays if play.needed_accounts > 1]
+    setup = _Setup(model, rule, _integer_rows(rows), liar)
+    chosen = [lie] if lie is not None else [lies] if isinstance(lies, Strategy) or callable(lies) else lies
+    plays = lies_for_model(setup.own) if chosen is None else [as_strategy(lie) for lie in chosen]
+    cases = [(play, False) for play in plays] + [(play, True) for play in plays if play.needed_accounts > 1]
     rng = np.random.default_rng(20201206) if rng is None else check_generator(rng)
     chunk = max(1, min(simulations, _CHUNK // setup.width))
     sizes = [min(chunk, simulations - start) for start in range(0, simulations, chunk)]
     seeds = rng.bit_generator.seed_seq.spawn(len(sizes))  # type: ignore[attr-defined]
-    sums = np.zeros((len(tried), 4))
+    sums = np.zeros((len(cases), 4))
     with ThreadPoolExecutor(cpu_count() or 1) as pool:
-        results = pool.map(partial(setup.simulate, tried), sizes, seeds)
+        results = pool.map(partial(setup.simulate, cases), sizes, seeds)
         for done, part in zip(accumulate(sizes), results, strict=True):
             sums += part
             if progress is not None:
                 progress(done, simulations)
-    labels = _unique([f"{play.name}, in a group" if grouped else play.name for play, grouped in tried])
+    labels = _unique([f"{play.name}, in a group" if grouped else play.name for play, grouped in cases])
     findings = tuple(
         finding_of(label, total, simulations, rule, false_alarm, play.needed_accounts)
-        for label, (play, _), total in zip(labels, tried, sums, strict=True)
+        for label, (play, _), total in zip(labels, cases, sums, strict=True)
     )
     return Audit(rule, simulations, false_alarm, setup.empty_share(np.random.default_rng(1)), findings)
 
@@ -123,7 +123,7 @@ def compare(
     Parameters
     ----------
     rules
-        Rules and baselines, by the names that tables give them.
+        Rules and baselines, by their names in tables.
     lies, rows, options
         As for `audit`.
     """
@@ -134,7 +134,7 @@ def compare(
 
 
 class _Setup:
-    """A rule, providers with their rows, and the one who may lie."""
+    """A rule, the providers with their rows, and the liar."""
 
     def __init__(self, model: Models, rule: Rule, rows: list[int], liar: int) -> None:
         if len(rows) < 2:
@@ -148,8 +148,8 @@ class _Setup:
             if not isinstance(member, SamplesData):
                 raise MissingCapabilityError(f"{type(member).__name__} cannot draw data, so it cannot be audited")
         lying = self.models[liar]
-        self.own: Any = lying.without_features if isinstance(lying, HasFeatures) else lying  # what lies are about
-        self.classes: dict[Any, list[int]] = places_of(self.models)
+        self.own: Any = lying.without_features if isinstance(lying, HasFeatures) else lying  # whose rows lies change
+        self.classes: dict[Any, list[int]] = indexes_by_label(self.models)
         first: Any = self.models[0]
         rng = np.random.default_rng(0)
         self.statistics = int(first.statistics(first.draw_data(rng, self._theta(rng, (1,)), 1)).shape[-1])
@@ -159,7 +159,7 @@ class _Setup:
         return np.asarray(self.models[0].draw_parameters(rng, shape))
 
     def draw(self, rng: Generator, simulations: int) -> tuple[Any, Array, Array | None]:
-        """Draw the liar's data, everybody's honest statistics and, if the rule wants one, a test set."""
+        """Draw the liar's data, the honest statistics of all providers and, if the rule needs one, a test set."""
         days = (self.rule.days,) if self.rule.days > 1 else ()
         theta = self._theta(rng, (simulations, *days))
         honest = np.empty((simulations, *days, len(self.rows), self.statistics))
@@ -174,20 +174,20 @@ class _Setup:
         test = self.rule.bias(own.draw_data(rng, theta, self.rule.test_rows), rng)
         return data, honest, own.statistics(test)
 
-    def simulate(self, tried: list[tuple[Strategy, bool]], simulations: int, seed: Any) -> Array:
-        """Return sums over simulations for each strategy: what truth and lie earn, gain², and whether it is refused."""
+    def simulate(self, cases: list[tuple[Strategy, bool]], simulations: int, seed: Any) -> Array:
+        """Return sums over simulations for each case: earnings of truth and lie, squared gains, and refusals."""
         for_data, for_lies, secret = seed.spawn(3)
         data, honest, test = self.draw(np.random.default_rng(for_data), simulations)
-        key = int(np.random.default_rng(secret).integers(2**63))  # truth and every lie face the same draws of the rule
+        key = int(np.random.default_rng(secret).integers(2**63))  # the same draws of the rule for truth and lies
         truths: dict[tuple[tuple[int, ...], bool], Array] = {}
-        sums = np.empty((len(tried), 4))
-        for number, (play, grouped) in enumerate(tried):
-            lies = np.random.default_rng(for_lies)  # anew, so that a finding does not depend on the lies before it
+        sums = np.empty((len(cases), 4))
+        for number, (play, grouped) in enumerate(cases):
+            lies = np.random.default_rng(for_lies)  # so that a finding does not depend on earlier lies
             reported, accounts, sizes = play.play(lies, self.own, data, honest, self.liar)
             rows = np.concatenate([self.rows, np.zeros(reported.shape[-2] - len(self.rows))])
             rows[list(accounts)] = sizes
             existing = tuple(i for i in accounts if i < len(self.rows))
-            # colluders have a group in any case; a provider that splits could have stayed one account
+            # the truth of colluders is grouped too; a provider that splits could have kept one account
             with_group = grouped and existing == accounts
             if (existing, with_group) not in truths:
                 honest_rows = np.array(self.rows, dtype=np.float64)
@@ -200,9 +200,9 @@ class _Setup:
     def _earned(
         self, t: Array, accounts: tuple[int, ...], test: Array | None, key: int, grouped: bool, rows: Array
     ) -> tuple[Array, Any]:
-        """Return what accounts of the liar earn together, for each that it really has, in units of an honest cap.
+        """Return what the liar's accounts earn together, per real account, in units of an honest cap; and refusals.
 
-        Nothing is paid in simulations in which a report is refused: no state could produce it, or it is out of range.
+        A refused report, which no state can produce or whose score is out of range, earns nothing.
         """
         count, own = t.shape[-2], t[..., list(accounts), :]
         ruled_out = impossible(self.evidence, own)
@@ -219,7 +219,7 @@ class _Setup:
     def _shares(
         self, t: Array, accounts: tuple[int, ...], test: Array | None, key: int, groups: Any, rows: Array
     ) -> Array:
-        """Return the shares of some accounts; peers are pooled first where that makes no difference to the rule."""
+        """Return the shares of some accounts; peers are pooled first if that does not change them."""
         shared = isinstance(self.model, Model)
         poolable = shared and self.rule.pools_peers and has_independent_rows(self.evidence)
         if poolable and groups is None and len(accounts) == 1:
@@ -230,9 +230,9 @@ class _Setup:
         added = [self.models[self.liar]] * (t.shape[-2] - len(self.models))
         models = self.model if shared else [*self.models, *added]
         this_round = Round(models, t, groups, rows, np.random.default_rng(key), test, lenient=True)
-        if not poolable:  # only the shares of these accounts are wanted
-            only = np.isin(np.arange(t.shape[-2]), accounts)
-            this_round = this_round.with_own(np.where(only[:, None], t, 0.0))
+        if not poolable:  # only the shares of these accounts are needed
+            is_liar = np.isin(np.arange(t.shape[-2]), accounts)
+            this_round = this_round.with_own(np.where(is_liar[:, None], t, 0.0))
         share = self.rule.evaluate(this_round).share
         return self._first_day(share)[..., list(accounts)]
 
@@ -240,14 +240,14 @@ class _Setup:
         return share[..., 0, :] if self.rule.days > 1 else share
 
     def empty_share(self, rng: Generator) -> float:
-        """Return the liar's empty share, on average over a few simulations."""
+        """Return the liar's empty share, averaged over a few simulations."""
         _, honest, test = self.draw(rng, 64)
         rows = np.array(self.rows, dtype=np.float64)
         this_round = Round(self.model, honest, None, rows, np.random.default_rng(2), test, lenient=True)
         return float(np.nanmean(self._first_day(self.rule.evaluate_empty(this_round))[..., self.liar]))
 
 
-def _whole_rows(rows: Any) -> list[int]:
+def _integer_rows(rows: Any) -> list[int]:
     counts = np.atleast_1d(np.asarray(rows, dtype=np.float64))
     if counts.ndim != 1 or not ((counts >= 0) & (counts == np.floor(counts))).all():
         raise DataError(f"rows must be whole numbers of at least 0, one per provider, not {rows!r}")
@@ -255,7 +255,7 @@ def _whole_rows(rows: Any) -> list[int]:
 
 
 def _draw_statistics(model: Any, rng: Generator, theta: Array, counts: Array) -> Array:
-    """Draw statistics for these numbers of rows, ``(..., provider, statistic)``, without drawing rows if possible."""
+    """Draw statistics ``(..., provider, statistic)`` for numbers of rows, without drawing rows if possible."""
     if isinstance(model, SamplesStatistics) and isinstance(model, PlansDesigns):
         try:
             return np.asarray(model.draw_statistics(rng, theta[..., None, :], model.plan(counts)))
@@ -265,6 +265,6 @@ def _draw_statistics(model: Any, rng: Generator, theta: Array, counts: Array) ->
 
 
 def _unique(labels: list[str]) -> list[str]:
-    """Add numbers to labels that occur more than once."""
+    """Append numbers to labels that occur more than once."""
     numbered = [f"{label} ({labels[:i].count(label) + 1})" for i, label in enumerate(labels)]
     return [number if labels.count(label) > 1 else label for label, number in zip(labels, numbered, strict=True)]

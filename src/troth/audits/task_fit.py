@@ -1,9 +1,9 @@
 """Whether the answers to many small tasks are plausible under the model, and whether other answers would pay more.
 
-How often each label occurs is compared with what the prior and the confusion matrices expect: constant answers gain by
-a difference. And every label is replayed as every other one. Under the model no answer has a higher expected share than
-the true one. So where honest workers answered a, a label b must not earn more on average over tasks; a gain that chance
-does not explain refutes the confusion matrices, or the workers.
+First, the frequency of each label is compared with what the prior and the confusion matrices predict, since constant
+answers exploit any difference. Second, every label is replayed as every other one. Under the model no answer has a
+higher expected share than the true one, so replacing an honest label a by a label b must not earn more on average over
+tasks. A significant gain refutes the confusion matrices, or the workers' honesty.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from troth.audits.label_frequencies import label_frequencies
-from troth.audits.tasks import draw_world, mean_over_tasks, some_tasks
+from troth.audits.tasks import draw_world, mean_over_tasks, sample_tasks
 from troth.certificates.fit import Fit
 from troth.core.errors import MissingCapabilityError
 from troth.core.formats import probability, share
@@ -31,17 +31,16 @@ if TYPE_CHECKING:
 
 _TASKS, _LEVEL = 5000, 0.01
 MIN_ANSWERS = 10
-"""Answers of a label, from which other labels are tried in its place."""
+"""The minimum number of answers of a label for it to be replayed as others."""
 MAX_LABELS = 12
-"""Up to how many each is replayed as another."""
+"""The maximum number of labels for any of them to be replayed."""
 
 
 @dataclass(frozen=True)
 class TaskFit(Fit):
-    """How frequent labels are, and what others would have earned in their place, in shares of the price, on average.
+    """The frequencies of labels, and the mean gains of other labels in their place, as shares of the price.
 
-    In the place of labels that are ``not_replayed`` no other was tried: they were answered too rarely, or labels are
-    too many.
+    Labels in ``not_replayed`` were answered too rarely, or there are too many labels.
     """
 
     frequencies: tuple[Frequency, ...] = ()
@@ -49,21 +48,25 @@ class TaskFit(Fit):
 
     @property
     def oddest(self) -> Frequency:
-        """The label whose frequency is least expected; one that is too frequent, if another is not much odder."""
-        odd = 10 * min(frequency.p_value for frequency in self.frequencies)
+        """The label with the most surprising frequency; if others are similar, one that is too frequent."""
+        threshold = 10 * min(frequency.p_value for frequency in self.frequencies)
         return min(
             self.frequencies,
-            key=lambda frequency: (frequency.p_value > odd, frequency.expected > frequency.observed, frequency.p_value),
+            key=lambda frequency: (
+                frequency.p_value > threshold,
+                frequency.expected > frequency.observed,
+                frequency.p_value,
+            ),
         )
 
     @property
     def contradicts_prior(self) -> bool:
-        """Whether the frequencies of labels alone are doubtful under the model, or refute it."""
-        return 2 * _corrected([frequency.p_value for frequency in self.frequencies]) < 5 * self.level
+        """Whether the frequencies of labels are at least doubtful under the model."""
+        return 2 * _combined_p_value([frequency.p_value for frequency in self.frequencies]) < 5 * self.level
 
     @property
     def contradiction(self) -> str:
-        """What speaks most against the model, in words."""
+        """A description of the strongest evidence against the model."""
         if self.contradicts_prior or not self.observed:
             odd = self.oddest
             return (
@@ -85,23 +88,23 @@ class TaskFit(Fit):
         return "\n".join(lines)
 
 
-def _chance(gain: float, error: float, tasks: int) -> float:
-    """Return the chance of such a mean gain over tasks where there is none in truth."""
+def _p_value(gain: float, error: float, tasks: int) -> float:
+    """Return the p-value of a mean gain over tasks under the hypothesis that there is none."""
     if error <= 0:
         return float(gain <= 0)
     return float(stdtr(tasks - 1, -gain / error * np.sqrt((tasks - 1) / tasks)))
 
 
-def _corrected(chances: Sequence[float]) -> float:
-    """Return the chance that one of several is as small as the smallest here; of two labels one says all."""
-    return min(1.0, (len(chances) if len(chances) > 2 else 1) * min(chances))
+def _combined_p_value(p_values: Sequence[float]) -> float:
+    """Return the smallest of several p-values, corrected for their number; with two labels, one implies the other."""
+    return min(1.0, (len(p_values) if len(p_values) > 2 else 1) * min(p_values))
 
 
 def check_task_fit(tasks: Tasks, rule: Rule, names: Sequence[str], *, past: int | None = None) -> TaskFit:
-    """Compare frequencies of labels with those expected, and replay every label as every other one.
+    """Compare frequencies of labels with those predicted, and replay every label as every other one.
 
-    Either check raises a false alarm with a probability of half a percent. ``names`` are those of the labels, and
-    ``past`` says how many past tasks the prior and the confusion matrices were learnt from, if they were.
+    Each check raises a false alarm with probability 0.5%. ``names`` are the names of the labels; ``past`` is the number
+    of past tasks that the prior and the confusion matrices were learnt from, if any.
 
     Examples
     --------
@@ -115,7 +118,7 @@ def check_task_fit(tasks: Tasks, rule: Rule, names: Sequence[str], *, past: int 
     fits
     does not fit
     """
-    sample = some_tasks(tasks, _TASKS)
+    sample = sample_tasks(tasks, _TASKS)
     labels = labels_of(sample)
     if labels is None or sample.summaries.sum(axis=1).max(initial=0.0) > 1:
         raise MissingCapabilityError("only one label per task, of finitely many classes, can be checked")
@@ -126,11 +129,11 @@ def check_task_fit(tasks: Tasks, rule: Rule, names: Sequence[str], *, past: int 
     if replayed.any():
         simulated, _ = draw_world(np.random.default_rng(0), sample, labels)
         observed, expected = (_replayed_gains(world, rule, names) for world in (sample, simulated))
-    chances = {name: _chance(*gain) for name, gain in observed.items()}
-    alone = min([1.0, *(len(chances) * p for p in chances.values())])
+    p_values = {name: _p_value(*gain) for name, gain in observed.items()}
+    alone = min([1.0, *(len(p_values) * p for p in p_values.values())])
     fit = TaskFit(
-        min(1.0, 2 * alone, 2 * _corrected([frequency.p_value for frequency in frequencies])),
-        chances,
+        min(1.0, 2 * alone, 2 * _combined_p_value([frequency.p_value for frequency in frequencies])),
+        p_values,
         {name: gain for name, (gain, *_) in observed.items()},
         {name: expected.get(name, (0.0,))[0] for name in observed},
         _LEVEL,
@@ -140,17 +143,17 @@ def check_task_fit(tasks: Tasks, rule: Rule, names: Sequence[str], *, past: int 
     )
     if fit.verdict == "fits" and not count_peers(sample).any():
         raise MissingCapabilityError("no answer has a peer on its task, so every answer earns the empty share")
-    if not chances and fit.verdict == "fits":
-        many = f"there are more than {MAX_LABELS} labels" if len(names) > MAX_LABELS else ""
+    if not p_values and fit.verdict == "fits":
+        reason = f"there are more than {MAX_LABELS} labels" if len(names) > MAX_LABELS else ""
         raise MissingCapabilityError(
             "labels are as frequent as the prior and the confusion matrices expect, but none was replayed as "
-            "another: " + (many or f"none was given {MIN_ANSWERS} times")
+            "another: " + (reason or f"none was given {MIN_ANSWERS} times")
         )
     return fit
 
 
 def _replayed_gains(tasks: Tasks, rule: Rule, names: Sequence[str]) -> dict[str, tuple[float, float, int]]:
-    """Replay every frequent label as every other one; return mean gains, their errors, and on how many tasks."""
+    """Replay every frequent label as every other one; return mean gains, standard errors, and numbers of tasks."""
     label, truth = tasks.summaries.argmax(axis=1), rule.evaluate_tasks(tasks, np.random.default_rng(0)).share
     gains = {}
     for other, as_name in enumerate(names):

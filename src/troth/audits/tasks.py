@@ -1,4 +1,4 @@
-"""Expected payments of lazy and dishonest answers to many small tasks, simulated on the real assignment of workers."""
+"""Expected payments of lazy and dishonest answers to many small tasks, simulated with the real assignment of tasks."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def audit_tasks(
     false_alarm: float = 0.01,
     seed: int = 0,
 ) -> Audit:
-    """Simulate what lies of one worker at a time earn, its peers being honest, on the tasks as they were assigned.
+    """Simulate what one worker at a time earns by lying while its peers are honest, on the tasks as they were assigned.
 
-    Classes and labels are drawn from the model, so reports that are there are used for their sizes alone. Everybody
-    lies in turn: what is reported is the mean over all reports. Errors are those of means over tasks. ``public`` is the
-    confusion matrix of a public guess, ``(class, label)``. For models of values, see `audit_task_values`.
+    Classes and labels are drawn from the model; the given reports only determine who answers which task. Each worker
+    lies in turn, and earnings are means over all reports, with standard errors over tasks. ``public`` is the confusion
+    matrix ``(class, label)`` of a public guess. For models of values, see `audit_task_values`.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def audit_tasks(
     if labels is None:
         return audit_task_values(tasks, rule, simulations=simulations, false_alarm=false_alarm, seed=seed)
     rng = np.random.default_rng(seed)
-    world, classes = draw_world(rng, some_tasks(tasks, max(1, simulations), repeat=True), labels)
+    world, classes = draw_world(rng, sample_tasks(tasks, max(1, simulations), repeat=True), labels)
     size = labels.tables.shape[2]
     tables, label = labels.tables[world.likelihood_of[world.provider]], world.summaries.argmax(axis=1)
     prior, guess = np.broadcast_to(labels.prior, tables.shape[:2]), None
@@ -93,9 +93,9 @@ def audit_tasks(
 def _lies(
     rng: Generator, labels: Labels, tables: Array, label: Indexes, guess: Indexes | None, prior: Array
 ) -> Iterator[tuple[str, Indexes]]:
-    """Yield lies and what they answer, −1 for no answer.
+    """Yield lies and their answers, −1 for no answer.
 
-    A task is easy for whoever is sure of its class, by its label and by what everybody knows (``prior``).
+    A task is easy for a worker who is certain of its class, given its label and what everybody knows (``prior``).
     """
     size = labels.tables.shape[2]
     made_up = rng.integers(size, size=(2, len(label)))
@@ -108,7 +108,7 @@ def _lies(
         yield "copy the public guess half the time", np.where(unsure, guess, label)
     posterior = prior * tables[np.arange(len(label)), :, label]
     sure = (posterior / posterior.sum(axis=1, keepdims=True)).max(axis=1)
-    sure += 1e-9 * rng.random(len(label))  # by lot where all are as sure
+    sure += 1e-9 * rng.random(len(label))  # random tie-breaking
     easy = sure >= np.median(sure)
     yield "answer only easy tasks", np.where(easy, label, -1)
     yield "easy tasks, the rest at random", np.where(easy, label, made_up[1])
@@ -119,32 +119,32 @@ def _lies(
 
 
 def draw_world(rng: Generator, tasks: Tasks, labels: Labels) -> tuple[Tasks, Indexes]:
-    """Draw a class for each task and labels of the same workers; return the tasks with these answers, and classes."""
+    """Draw a class for each task and a label for each report; return the tasks with these labels, and the classes."""
     classes = rng.choice(len(labels.prior), p=labels.prior, size=int(tasks.task[-1]) + 1)
     tables = labels.tables[tasks.likelihood_of[tasks.provider]]
     label = draw_codes(rng, tables[np.arange(len(tasks)), classes[tasks.task]], 1)[:, 0].astype(np.intp)
     return replace(tasks, summaries=np.eye(labels.tables.shape[2])[label], known=None), classes
 
 
-def some_tasks(tasks: Tasks, wanted: int, *, repeat: bool = False) -> Tasks:
-    """Return about ``wanted`` tasks: some of them, evenly spaced, or all of them, repeated if asked for."""
+def sample_tasks(tasks: Tasks, target: int, *, repeat: bool = False) -> Tasks:
+    """Return about ``target`` tasks, evenly spaced; if there are fewer, all of them, with ``repeat`` several times."""
     count = int(tasks.task[-1]) + 1
-    if count > wanted:
-        sample = np.unique(np.linspace(0, count - 1, wanted).astype(np.intp))
-        stay = np.isin(tasks.task, sample)
-        numbers = np.searchsorted(sample, tasks.task[stay])
+    if count > target:
+        sample = np.unique(np.linspace(0, count - 1, target).astype(np.intp))
+        kept = np.isin(tasks.task, sample)
+        numbers = np.searchsorted(sample, tasks.task[kept])
         known = None if tasks.known is None else tasks.known[sample]
-        return replace(tasks, task=numbers, provider=tasks.provider[stay], summaries=tasks.summaries[stay], known=known)
+        return replace(tasks, task=numbers, provider=tasks.provider[kept], summaries=tasks.summaries[kept], known=known)
     if not repeat:
         return tasks
-    times = -(-wanted // count)
+    times = -(-target // count)
     task = np.concatenate([tasks.task + turn * count for turn in range(times)])
     provider, summaries = np.tile(tasks.provider, times), np.tile(tasks.summaries, (times, 1))
     return replace(tasks, task=task, provider=provider, summaries=summaries, known=None)
 
 
 def mean_over_tasks(task: Indexes, entries: Array) -> tuple[float, float]:
-    """Return the mean over reports, and its standard error as a ratio of sums over tasks."""
+    """Return the mean over reports, and the standard error of this ratio of sums over tasks."""
     sums, sizes = np.bincount(task, entries), np.bincount(task)
     mean = float(sums.sum() / sizes.sum())
     residual = sums - mean * sizes
@@ -152,16 +152,16 @@ def mean_over_tasks(task: Indexes, entries: Array) -> tuple[float, float]:
 
 
 def audit_task_values(tasks: Tasks, rule: Rule, *, simulations: int, false_alarm: float, seed: int) -> Audit:
-    """Simulate what lies of one worker earn on a task with as many reports as most tasks have, its peers being honest.
+    """Simulate what one worker earns by lying to honest peers, on a task with the most common number of reports.
 
     For models of values, whose reports are drawn like those of any round. Likelihoods and rows are those of the first
-    such task, what everybody knows is not drawn, and decoys are few, which changes no expected payment.
+    such task, public knowledge about tasks is not drawn, and decoys are few, which changes no expected payment.
     """
     sizes = np.bincount(tasks.task)
     if sizes.max(initial=0) < 2:
         raise DataError("no task has two reports: nobody has a peer, and there is nothing to audit")
-    usual = 2 + int(np.bincount(sizes[sizes >= 2] - 2).argmax())
-    reports = np.flatnonzero(tasks.task == np.flatnonzero(sizes == usual)[0])
+    common = 2 + int(np.bincount(sizes[sizes >= 2] - 2).argmax())
+    reports = np.flatnonzero(tasks.task == np.flatnonzero(sizes == common)[0])
     models = [tasks.likelihoods[number] for number in tasks.likelihood_of[tasks.provider[reports]]]
     rows = np.asarray(models[0].reduction.rows(tasks.summaries[reports])).astype(int).tolist()
     model: Any = models[0] if len(set(map(id, models))) == 1 else models
@@ -171,12 +171,12 @@ def audit_task_values(tasks: Tasks, rule: Rule, *, simulations: int, false_alarm
 
 
 def lies_about_values(model: Any) -> list[Strategy]:
-    """Return lies that a worker with one row can tell, whatever the row's own spread."""
+    """Return lies for workers with one row, which do not depend on the spread of rows."""
     if has_labels(model):
         return lies_for_model(model)
     if not isinstance(model, SamplesData):
         raise MissingCapabilityError(f"{type(model).__name__} cannot draw data, so it cannot be audited")
     rng = np.random.default_rng(0)
     values = np.asarray(model.draw_data(rng, model.draw_parameters(rng, (_SAMPLE,)), 1)).reshape(_SAMPLE, -1)
-    usual, spread = (tuple(moment.tolist()) for moment in (values.mean(axis=0), values.std(axis=0)))
-    return [*(OtherValue(*lie, usual, spread) for lie in _LIES_ABOUT_VALUES), FabricateFromPrior(), Nothing()]
+    mean, spread = (tuple(moment.tolist()) for moment in (values.mean(axis=0), values.std(axis=0)))
+    return [*(OtherValue(*lie, mean, spread) for lie in _LIES_ABOUT_VALUES), FabricateFromPrior(), Nothing()]

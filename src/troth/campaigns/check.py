@@ -1,4 +1,4 @@
-"""What is proved about a campaign, and what lies would earn in it: certificates and audits of a campaign file."""
+"""Certificates and audits of a campaign: what is proved about it, and what lies would earn."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ _DRAWS, _MIN_SIMULATIONS = 8, 200
 
 @dataclass(frozen=True)
 class Setting:
-    """Providers and their rows, as an audit or a certificate takes them.
+    """The providers of an audit or a certificate, with their numbers of rows.
 
     Attributes
     ----------
     names, rows
-        Who they are, and how many rows each has.
+        The providers' names, and each one's number of rows.
     reduced
         Whether it is smaller than the campaign.
     limits
-        Whether nobody has reported yet, so that the rows are the most that the campaign allows.
-    asked
-        Whether the rows are what somebody asked for, not those of reports.
+        Whether there are no reports yet, so that ``rows`` are the maximum that the campaign allows.
+    requested
+        Whether the caller chose the numbers of rows, instead of taking them from reports.
     """
 
     names: tuple[str, ...]
     rows: tuple[int, ...]
     reduced: bool = False
     limits: bool = False
-    asked: bool = False
+    requested: bool = False
 
     def __str__(self) -> str:
-        least, most = min(self.rows), max(self.rows)
-        sizes = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-        smaller = " (a smaller setting than the campaign's, to be quick)" if self.reduced else ""
+        smallest, largest = min(self.rows), max(self.rows)
+        sizes = f"{smallest:,}" if smallest == largest else f"{smallest:,} to {largest:,}"
+        smaller = " (smaller than the campaign, to save time)" if self.reduced else ""
         return f"{len(self.names)} providers with {sizes} rows{smaller}"
 
 
@@ -74,20 +74,20 @@ def setting_of(
     if len(names) < 2:
         raise DataError("there must be at least two providers")
     counts = tuple(sizes.get(name, 1) if rows is None else rows for name in names)
-    return Setting(tuple(names), counts, limits=limits, asked=rows is not None)
+    return Setting(tuple(names), counts, limits=limits, requested=rows is not None)
 
 
 def reduced(setting: Setting) -> Setting:
-    """Return a setting that is quick to simulate: some of the providers, evenly chosen, with some of their rows."""
+    """Return a setting that is quick to simulate: evenly spaced providers, with limited numbers of rows."""
     step = max(1, len(setting.names) / MAX_PROVIDERS)
-    places = [int(i * step) for i in range(min(len(setting.names), MAX_PROVIDERS))]
-    names = tuple(setting.names[i] for i in places)
-    rows = tuple(min(setting.rows[i], MAX_ROWS) for i in places)
+    chosen = [int(i * step) for i in range(min(len(setting.names), MAX_PROVIDERS))]
+    names = tuple(setting.names[i] for i in chosen)
+    rows = tuple(min(setting.rows[i], MAX_ROWS) for i in chosen)
     return replace(setting, names=names, rows=rows, reduced=(names, rows) != (setting.names, setting.rows))
 
 
 def evidence_cost(models: Models) -> int:
-    """Return the cost of the slowest log evidence, in closed forms."""
+    """Return the cost of the slowest model's log evidence, relative to a closed form."""
     return max(declared(model).evidence_cost for model in set(one_each(models)))
 
 
@@ -96,25 +96,25 @@ def audit_campaign(
     setting: Setting,
     reports: Sequence[Report] = (),
     *,
-    fewest: int = _MIN_SIMULATIONS,
+    min_simulations: int = _MIN_SIMULATIONS,
     **options: Any,
 ) -> Audit:
     """Simulate what the known lies of one provider earn under the campaign's model and rule.
 
-    Peers are drawn a few times only, which changes no expected payment. Models that take long are simulated less, but
-    ``fewest`` times at least. Providers whose reports come with features have these, and their decoys are drawn as they
-    are when they are paid.
+    The rule draws only a few sets of peers, which changes no expected payment. Slow models are simulated less often,
+    but at least ``min_simulations`` times. Features that come with reports are used, and decoys are then drawn from
+    the likelihood itself, as they are when the campaign pays.
     """
-    models = _audited(campaign, setting, reports)
+    models = _audited_models(campaign, setting, reports)
     if "simulations" in options:
-        options["simulations"] = max(fewest, options["simulations"] // evidence_cost(models))
+        options["simulations"] = max(min_simulations, options["simulations"] // evidence_cost(models))
     rule = campaign.rule_for(models, len(setting.names)).drawing(_DRAWS)
     liar = sorted(range(len(setting.rows)), key=lambda i: setting.rows[i])[len(setting.rows) // 2]
     return audit(models, rule, rows=list(setting.rows), liar=liar, **options)
 
 
 def audited_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report] = ()) -> str:
-    """Return what an audit draws, if features or a limit matter; empty if the model draws reports exactly.
+    """Describe what an audit draws if that depends on features or on a limit; empty if reports are drawn exactly.
 
     Examples
     --------
@@ -124,56 +124,57 @@ def audited_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report]
     >>> audited_rows(Campaign.from_dict(terms), Setting(("a", "b"), (9, 9)))
     ''
     """
-    models = one_each(_audited(campaign, setting, reports), len(setting.names))
-    at_hand = sum(isinstance(model, HasFeatures) for model in models)
-    of_draws = declared(models[0]).draws_limit
-    if not at_hand and not of_draws:
+    models = one_each(_audited_models(campaign, setting, reports), len(setting.names))
+    with_own_features = sum(isinstance(model, HasFeatures) for model in models)
+    limit = declared(models[0]).draws_limit
+    if not with_own_features and not limit:
         return ""
-    if not at_hand and not isinstance(models[0], DrawsAnswers):
-        return f"reports and decoys are drawn from the limit of {of_draws}"
-    limit = (
-        "features, also a constant, are standard normal, answers come from the likelihood, decoys from its normal limit"
+    if not with_own_features and not isinstance(models[0], DrawsAnswers):
+        return f"reports and decoys are drawn from the limit of {limit}"
+    approximate = (
+        "all features, including constants, are standard normal, answers come from the likelihood, decoys from its "
+        "normal limit"
     )
-    own = "features come from the data, answers and decoys from the likelihood"
-    if at_hand in (0, len(models)):
-        return own if at_hand else limit
-    return f"for {at_hand} of {len(models)} providers {own}; for the others {limit}"
+    exact = "features come from the data, answers and decoys from the likelihood"
+    if with_own_features in (0, len(models)):
+        return exact if with_own_features else approximate
+    return f"for {with_own_features} of {len(models)} providers {exact}; for the others {approximate}"
 
 
-def _audited(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> Model | list[Model]:
-    """Return the models that an audit draws from: with features, where reports have as many."""
-    reported = zip(_with_features(campaign, setting, reports), setting.rows, strict=True)
-    return with_features(campaign.models_for(setting.names), [_first_rows(*report) for report in reported])
+def _audited_models(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> Model | list[Model]:
+    """Return the models that an audit draws from, with features where a report has enough of them."""
+    sized_reports = zip(_reports_for_decoys(campaign, setting, reports), setting.rows, strict=True)
+    return with_features(campaign.models_for(setting.names), [_first_rows(*sized) for sized in sized_reports])
 
 
 def _first_rows(report: Report | None, rows: int) -> Report | None:
-    """Return a report with the features of its first rows, if there are as many."""
+    """Return a report with the features of its first rows, or None if it has fewer."""
     if report is None or report.features is None or len(report.features) < rows or rows == 0:
         return None
     return replace(report, features=report.features[:rows], rows=rows)
 
 
 def certify_campaign(campaign: Campaign, setting: Setting, reports: Sequence[Report] = ()) -> Certificate:
-    """Return what is proved about the campaign, for reports of up to the declared or the actual rows.
+    """Return what is proved about the campaign, for reports of up to the declared or the actual numbers of rows.
 
-    Peers report at least the rows of the setting, if these are not the campaign's limits; reports of several days say
-    how many rows on each, and of every claim the weakest is returned. They say too whose decoys are drawn from a
-    likelihood that the model itself expands.
+    Unless the setting's rows are the campaign's limits, peers are assumed to report at least these. Reports of several
+    days give each day its own numbers of rows; the weakest version of each claim is returned. Reports with features
+    also determine whose decoys are drawn from the likelihood itself, which the model expands.
     """
     groups = campaign.group_numbers(setting.names) if campaign.groups else None
-    most = _max_rows(campaign, setting, reports)
+    max_rows = _max_rows(campaign, setting, reports)
 
     def certified(day: Campaign, rows: Sequence[int]) -> Certificate:
         models = day.models_for(setting.names)
-        least = None if setting.limits else [min(n, campaign.rows or n) for n in rows]
-        drawn = with_features(models, _with_features(campaign, setting, reports))
-        return certify(models, most, campaign.rule, campaign.values, groups=groups, min_rows=least, drawn=drawn)
+        min_rows = None if setting.limits else [min(n, campaign.rows or n) for n in rows]
+        drawn = with_features(models, _reports_for_decoys(campaign, setting, reports))
+        return certify(models, max_rows, campaign.rule, campaign.values, groups=groups, min_rows=min_rows, drawn=drawn)
 
     days = _days(campaign, setting, reports)
     if len(days) > 1 and not campaign.public_by_day:
-        of_all = certified(campaign, [min(rows) for rows in zip(*(rows for _, rows in days), strict=True)])
-        if any(claim.name == "sensitive" and claim.verdict == "proved" for claim in of_all.claims):
-            return of_all  # more rows never hide a lie
+        of_all_days = certified(campaign, [min(rows) for rows in zip(*(rows for _, rows in days), strict=True)])
+        if any(claim.name == "sensitive" and claim.verdict == "proved" for claim in of_all_days.claims):
+            return of_all_days  # more rows never hide a lie
     return weakest([certified(*day) for day in days])
 
 
@@ -181,45 +182,45 @@ def truthful_claim(campaign: Campaign, setting: Setting, reports: Sequence[Repor
     """Return only what the certificate says about gains by lies."""
     certificates = []
     for day in {id(day): day for day, _ in _days(campaign, setting, reports)}.values():
-        models, most = day.models_for(setting.names), _max_rows(campaign, setting, reports)
-        rule = campaign.rule.prepared(models, most, campaign.values)
-        claim = rule.truthful(models, most, campaign.values)
-        drawn = with_features(models, _with_features(campaign, setting, reports))
+        models, max_rows = day.models_for(setting.names), _max_rows(campaign, setting, reports)
+        rule = campaign.rule.prepared(models, max_rows, campaign.values)
+        claim = rule.truthful(models, max_rows, campaign.values)
+        drawn = with_features(models, _reports_for_decoys(campaign, setting, reports))
         certificates.append(Certificate((claim.in_the_limit(drawn, draws=rule.needs_seed),)))
     return weakest(certificates).claims[0]
 
 
 def _days(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> list[tuple[Campaign, tuple[int, ...]]]:
-    """Return the campaign with each day's public data, and the rows of everybody as a peer, where days differ.
+    """Return distinct pairs: the campaign with one day's public data, and each provider's number of rows as a peer.
 
-    Where a rule compares days, whoever has other rows on one of them is no peer.
+    If a rule compares days, a provider whose number of rows differs between them does not count as a peer.
     """
     by_day = reports_by_day(reports)
-    if setting.limits or setting.asked or len(by_day) < 2:
+    if setting.limits or setting.requested or len(by_day) < 2:
         days = list(campaign.public) if campaign.public_by_day else [None]
         return [(campaign.on(day), setting.rows) for day in (by_day if len(by_day) == 1 else days)]
     sizes = [{report.provider: report.rows for report in day} for day in by_day.values()]
     rows = np.array([[day.get(name, 0) for name in setting.names] for day in sizes])
     compared = max(1, min(campaign.rule.days, len(rows)))
     windows = np.lib.stride_tricks.sliding_window_view(rows, compared, axis=0)
-    fewest = windows.min(axis=-1)
+    min_rows = windows.min(axis=-1)
     if not campaign.rule.exchangeable:
-        fewest = np.where(windows.max(axis=-1) == fewest, fewest, 0)
-    min_on = zip(map(campaign.on, by_day), map(tuple, fewest.tolist()), strict=False)
-    return list({(id(day), rows): (day, rows) for day, rows in min_on}.values())
+        min_rows = np.where(windows.max(axis=-1) == min_rows, min_rows, 0)
+    min_rows_by_day = zip(map(campaign.on, by_day), map(tuple, min_rows.tolist()), strict=False)
+    return list({(id(day), rows): (day, rows) for day, rows in min_rows_by_day}.values())
 
 
-def _with_features(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> list[Report | None]:
-    """Return everybody's report, with whose features decoys are drawn unless the rule compares days."""
+def _reports_for_decoys(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> list[Report | None]:
+    """Return each provider's report, whose features decoys are drawn with, or None if the rule compares days."""
     by_name = {report.provider: report for report in reports if not campaign.waits}
     return [by_name.get(name) for name in setting.names]
 
 
 def _max_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> list[int]:
-    """Return the most rows that everybody may report: the limit, or those of the largest of its reports."""
+    """Return each provider's maximum number of rows: the campaign's limit, or the size of its largest report."""
     if campaign.rows is not None:
         return [campaign.rows] * len(setting.names)
-    most = dict(zip(setting.names, setting.rows, strict=True))
-    for report in () if setting.asked or setting.reduced else reports:
-        most[report.provider] = max(report.rows, most.get(report.provider, 0))
-    return [most[name] for name in setting.names]
+    max_rows = dict(zip(setting.names, setting.rows, strict=True))
+    for report in () if setting.requested or setting.reduced else reports:
+        max_rows[report.provider] = max(report.rows, max_rows.get(report.provider, 0))
+    return [max_rows[name] for name in setting.names]

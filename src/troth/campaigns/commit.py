@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from troth.campaigns.records.ledger import locked, write_whole
+from troth.campaigns.records.ledger import locked, write_atomic
 from troth.campaigns.seed import draw_secret, load_secret, save_secret, secret_path
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError
@@ -13,14 +13,15 @@ DAILY_ROUNDS = 4096
 
 
 def commit(path: str | Path, *, new_file: bool = False) -> str:
-    """Draw a secret, keep it beside the campaign file, write its hash into the file, and return the hash.
+    """Draw a secret, save it beside the campaign file, write its hash into the file, and return the hash.
 
-    A ``new_file``, which was just written, keeps the secret beside it, and a ledger there is another campaign's.
+    A ``new_file`` has just been written: it reuses a secret that is already beside it, and a ledger there belongs to
+    another campaign.
 
     Raises
     ------
     DataError
-        If the campaign is committed already, or draws nothing that would need it.
+        If the campaign already has a commitment, or its rule draws nothing.
     """
     path = Path(path)
     campaign = Campaign.load(path)
@@ -32,14 +33,14 @@ def commit(path: str | Path, *, new_file: bool = False) -> str:
         raise DataError(f"{path.name}: payments have begun (ledger.jsonl), so it is too late to commit to a seed")
     if new_file and secret_path(path).exists():
         secret = load_secret(secret_path(path))
-        write_whole(path, _with_commitment(path.read_text(encoding="utf-8"), secret.commitment).encode())
+        write_atomic(path, _with_commitment(path.read_text(encoding="utf-8"), secret.commitment).encode())
         return secret.commitment
     secret = draw_secret(DAILY_ROUNDS if campaign.daily else 1)
     with locked(path.resolve().parent):
         content = _with_commitment(path.read_bytes().decode("utf-8"), secret.commitment)
         save_secret(secret, secret_path(path))
         try:
-            write_whole(path, content.encode())
+            write_atomic(path, content.encode())
         except BaseException:
             secret_path(path).unlink(missing_ok=True)
             raise
@@ -47,7 +48,7 @@ def commit(path: str | Path, *, new_file: bool = False) -> str:
 
 
 def _with_commitment(text: str, commitment: str) -> str:
-    r"""Return a campaign file with the commitment in its [mechanism], whichever way that is written.
+    r"""Return a campaign file with the commitment in its table [mechanism], whatever its TOML syntax.
 
     Examples
     --------
@@ -59,11 +60,11 @@ def _with_commitment(text: str, commitment: str) -> str:
     """
     import tomlkit
 
-    mark = "\ufeff" if text.startswith("\ufeff") else ""  # some editors put it before a text
+    byte_order_mark = "\ufeff" if text.startswith("\ufeff") else ""
     newline = "\r\n" if "\r\n" in text else "\n"
-    document = tomlkit.parse(text.removeprefix(mark).replace("\r\n", "\n"))
+    document = tomlkit.parse(text.removeprefix(byte_order_mark).replace("\r\n", "\n"))
     mechanism = document.setdefault("mechanism", tomlkit.table())
     mechanism["commitment"] = commitment
     if not isinstance(mechanism, tomlkit.items.InlineTable):
         mechanism["commitment"].comment("the seed's hash, published before anybody reports")
-    return mark + tomlkit.dumps(document).replace("\n", newline)
+    return byte_order_mark + tomlkit.dumps(document).replace("\n", newline)

@@ -1,4 +1,4 @@
-"""A campaign of Python objects: a model and a rule, written as the tables of a campaign file."""
+"""Describe a model and a rule, given as Python objects, as the tables of a campaign file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def describe_campaign(
     task: str | None = None,
     price: str | int | Decimal | None = None,
 ) -> Campaign:
-    """Return the campaign that pays for data with a model and a rule, on the terms of the other tables."""
+    """Return the campaign that pays for data with a model and a rule, under the given terms."""
     tables: dict[str, dict[str, Any]] = plain_copy(dict(terms))
     for name, table in tables.items():
         if not isinstance(table, dict):
@@ -48,8 +48,8 @@ def describe_campaign(
     if rule is None:
         rule = tables.get("mechanism", {}).pop("rule", DEFAULT_RULE)
     mechanism = rule.to_settings() if isinstance(rule, Rule) else {"rule": rule}
-    own_rule = rule if isinstance(rule, Rule) and mechanism is None else None
-    own_model = None if is_registered(model) else model
+    custom_rule = rule if isinstance(rule, Rule) and mechanism is None else None
+    custom_model = None if is_registered(model) else model
     columns = tables.get("model", {}).pop("columns", None) if columns is None else columns
     if task is not None:
         header = column_names(data)
@@ -57,32 +57,32 @@ def describe_campaign(
             if column is not None and column not in header:
                 raise DataError(f"there is no column {column!r} ({key}=); there are {listed(header)}")
     names = _columns(data, model, provider, day or task, columns, tables.get("model", {}))
-    columns_given = {"provider": provider, "day": day, "task": task, "public": None if public is None else PUBLIC}
+    given_columns = {"provider": provider, "day": day, "task": task, "public": None if public is None else PUBLIC}
     amounts = {"budget": budget, "price": price}
     described: dict[str, dict[str, Any]] = {
         "campaign": {key: str(amount) for key, amount in amounts.items() if amount is not None},
         "model": _describe_model(model, names, tables.get("model", {})),
         "mechanism": mechanism or {"rule": repr(rule)},
-        "data": {key: name for key, name in columns_given.items() if name is not None},
+        "data": {key: name for key, name in given_columns.items() if name is not None},
     }
     for name, table in described.items():
         for key in table:
             if key in tables.get(name, {}):
                 raise ParameterError(f"terms: [{name}] {key} is given twice; leave it out here")
         tables[name] = {**table, **tables.get(name, {})}
-    campaign = Campaign.from_dict(tables, model=own_model, rule=own_rule)
+    campaign = Campaign.from_dict(tables, model=custom_model, rule=custom_rule)
     return campaign if public is None or task is not None else replace(campaign, known=campaign.read_public(public))
 
 
-def with_first_defaults(campaign: Campaign, reports: int, begun: Mapping[str, Any]) -> Campaign:
+def with_first_defaults(campaign: Campaign, reports: int, recorded_terms: Mapping[str, Any]) -> Campaign:
     """Return a campaign whose default rule has the options that `troth init` writes for this number of reports.
 
-    ``begun`` are the terms of a ledger that is continued: the options in them stay.
+    If a ledger is continued, the options in its ``recorded_terms`` stay.
     """
     rule, mechanism = campaign.rule, campaign.plain["mechanism"]
-    options, before = type(rule).first_defaults(reports), begun.get("mechanism", {})
-    if before.get("rule") == mechanism["rule"]:
-        options = {key: value for key, value in before.items() if key != "rule"}
+    options, recorded = type(rule).first_defaults(reports), recorded_terms.get("mechanism", {})
+    if recorded.get("rule") == mechanism["rule"]:
+        options = {key: value for key, value in recorded.items() if key != "rule"}
     plain = {**campaign.plain, "mechanism": {**mechanism, **options}}
     return replace(campaign, rule=type(rule)(**options), plain=plain)
 
@@ -95,7 +95,7 @@ def _columns(
     columns: Sequence[str] | str | None,
     table: Mapping[str, Any],
 ) -> list[str]:
-    """Return the columns that the model reads, without a target that is named: by default all that are left."""
+    """Return the columns that the model reads, without a named target: by default all columns not used otherwise."""
     if columns is not None:
         return [columns] if isinstance(columns, str) else list(columns)
     target = table.get("target")
@@ -112,8 +112,8 @@ def _columns(
 
 
 def _describe_model(model: Model, columns: list[str], table: dict[str, Any]) -> dict[str, Any]:
-    """Write a model as the table [model]; models of single providers in ``table`` become tables there."""
-    described = model.to_dict() if isinstance(model, Family) else {}  # which a family of functions refuses
+    """Return a model as the table [model], and convert models of single providers in ``table`` to tables."""
+    described = model.to_dict() if isinstance(model, Family) else {}  # raises if the model holds functions
     if described.pop("reference", None) is not None:
         raise ParameterError("give the original models, not the result of troth.combine; pay combines them")
     if not is_registered(model):

@@ -1,7 +1,7 @@
-"""A model as a file of plain numbers with a digest, for models too large for a campaign file.
+"""Model files, for models that are too large for a campaign file: plain numbers, identified by a digest.
 
-The file is the JSON of ``model.to_dict()``. It holds only names and numbers, so reading it runs no code. Its digest is
-that of the model in its one canonical spelling, in which `save_model` writes it: ``sha256sum`` prints the same.
+The file is the canonical JSON of ``model.to_dict()``. It holds only names and numbers, so reading it runs no code.
+Since `save_model` writes canonical JSON, ``sha256sum`` prints the model's digest.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from troth import models
 from troth.campaigns.records.canonical_json import canonical, digest, read_json
-from troth.campaigns.records.ledger import write_whole
+from troth.campaigns.records.ledger import write_atomic
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import Section
 
@@ -24,7 +24,7 @@ _MAX_FILE_BYTES = 1 << 26
 
 
 def save_model(model: Family, path: str | Path) -> str:
-    """Write a model as a file that a campaign file can name; return its digest.
+    """Write a model to a file that a campaign file can name, and return its digest.
 
     Examples
     --------
@@ -38,12 +38,12 @@ def save_model(model: Family, path: str | Path) -> str:
     if not models.is_registered(model):
         name = type(model).__name__
         raise ParameterError(f"{name} is not registered, so nobody could load it: call troth.models.register({name})")
-    write_whole(path, canonical(plain))
+    write_atomic(path, canonical(plain))
     return digest(plain)
 
 
 def load_model(path: str | Path, digest: str | None = None) -> Family:
-    """Read a model that `save_model` wrote; refuse it if it is not the one with the digest."""
+    """Read a model that `save_model` wrote, and check its digest if one is given."""
     path = Path(path)
     model = models.from_dict(_read(path))
     if digest is not None:
@@ -52,7 +52,7 @@ def load_model(path: str | Path, digest: str | None = None) -> Family:
 
 
 def check_digest(model: Family, expected: str, place: str) -> None:
-    """Refuse a model that is not the one that was announced."""
+    """Raise unless a model has the announced digest."""
     actual = digest(model.to_dict())
     if actual != expected:
         raise DataError(
@@ -62,7 +62,7 @@ def check_digest(model: Family, expected: str, place: str) -> None:
 
 
 def with_model_file(plain: Any, path: Path | None) -> Any:
-    """Return the tables of a campaign with the parameters from the file that [model] names, in place of its name."""
+    """Return the tables of a campaign, with the file that [model] names replaced by its parameters."""
     table = plain.get("model") if isinstance(plain, dict) else None
     if not isinstance(table, dict) or "file" not in table:
         return plain
@@ -71,7 +71,7 @@ def with_model_file(plain: Any, path: Path | None) -> Any:
     if not isinstance(name, str) or not name.strip():
         raise section.error_at("file", f"must be the name of a file, not {name!r}")
     if path is None:
-        message = "there is no folder to read it from; give the parameters, or create it from the file"
+        message = "there is no folder to read it from; give the parameters, or load the campaign from its file"
         raise section.error_at("file", message)
     try:
         model = load_model(path.parent / name, None if announced is None else str(announced))

@@ -1,4 +1,4 @@
-"""Money in whole minor units: parsed, printed, and divided without ever exceeding the budget; currencies."""
+"""Money in integer minor units: parse it, format it, and divide it without ever exceeding the budget."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from typing import Any
 from troth.core.errors import ParameterError
 
 _MAX_DIGITS = 18
-# ISO 4217: currencies by the decimals of their minor unit, and those with two
-_OTHERS = {
+_CURRENCIES = {  # codes of ISO 4217 by the decimals of their minor unit
     0: "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
+    2: """AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BMD BND BOB BOV BRL BSD BTN BWP BYN BZD CAD CDF CHE
+    CHF CHW CNY COP COU CRC CUP CVE CZK DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GTQ GYD HKD
+    HNL HTG HUF IDR ILS INR IRR JMD KES KGS KHR KPW KYD KZT LAK LBP LKR LRD LSL MAD MDL MGA MKD MMK MNT MOP
+    MRU MUR MVR MWK MXN MXV MYR MZN NAD NGN NIO NOK NPR NZD PAB PEN PGK PHP PKR PLN QAR RON RSD RUB SAR SBD
+    SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TOP TRY TTD TWD TZS UAH USD USN UYU UZS
+    VED VES WST XAD XCD XCG YER ZAR ZMW ZWG""",
     3: "BHD IQD JOD KWD LYD OMR TND",
     4: "CLF UYW",
 }
-_TWO = """AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BMD BND BOB BOV BRL BSD BTN BWP BYN BZD CAD CDF CHE
-CHF CHW CNY COP COU CRC CUP CVE CZK DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GTQ GYD HKD
-HNL HTG HUF IDR ILS INR IRR JMD KES KGS KHR KPW KYD KZT LAK LBP LKR LRD LSL MAD MDL MGA MKD MMK MNT MOP
-MRU MUR MVR MWK MXN MXV MYR MZN NAD NGN NIO NOK NPR NZD PAB PEN PGK PHP PKR PLN QAR RON RSD RUB SAR SBD
-SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TOP TRY TTD TWD TZS UAH USD USN UYU UZS
-VED VES WST XAD XCD XCG YER ZAR ZMW ZWG"""
-_DECIMALS = {code: decimals for decimals, codes in (*_OTHERS.items(), (2, _TWO)) for code in codes.split()}
+_DECIMALS = {code: decimals for decimals, codes in _CURRENCIES.items() for code in codes.split()}
 
 
 def to_minor(amount: Any, decimals: int, what: str = "budget") -> int:
@@ -41,16 +40,16 @@ def to_minor(amount: Any, decimals: int, what: str = "budget") -> int:
         raise ParameterError(f"{what}: an amount must be at least 0, not {text}")
     if not re.fullmatch(r"[0-9]{1,40}(\.[0-9]{1,80})?", text):
         raise ParameterError(f'{what}: {text[:60]!r} is not an amount of money; write "1000.00"')
-    whole, _, rest = text.partition(".")
-    if len(whole.lstrip("0")) + decimals > _MAX_DIGITS:
+    units, _, fraction = text.partition(".")
+    if len(units.lstrip("0")) + decimals > _MAX_DIGITS:
         raise ParameterError(f"{what}: {text} is too large")
-    if rest[decimals:].strip("0"):
+    if fraction[decimals:].strip("0"):
         raise ParameterError(f"{what}: {text} has more than {decimals} decimals; round it, or set decimals")
-    return int(whole + rest[:decimals].ljust(decimals, "0"))
+    return int(units + fraction[:decimals].ljust(decimals, "0"))
 
 
 def to_price(amount: Any, decimals: int, what: str = "price") -> Fraction | None:
-    """Return a price in minor units, exactly; it may be less than the smallest coin. None stays None.
+    """Return a price in minor units as an exact fraction, which may be below 1. None stays None.
 
     Examples
     --------
@@ -91,8 +90,8 @@ def to_text(minor: int, decimals: int) -> str:
 def portion(share: float, cap: Fraction) -> int:
     """Return the minor units of a share of a cap, rounded **down**.
 
-    The float is taken as the exact fraction it is, so that shares of at most 1 of caps that add up to the budget never
-    add up to more. Nobody's cents depend on another's remainder; what is left stays with the analyst.
+    The float is converted to the exact fraction that it represents. So if shares are at most 1 and caps add up to the
+    budget, payments never exceed it. No payment depends on another's remainder; what is left stays with the analyst.
 
     Examples
     --------
@@ -102,15 +101,15 @@ def portion(share: float, cap: Fraction) -> int:
     return floor(Fraction(share) * cap)
 
 
-def minor_unit(currency: str, otherwise: int | None = None) -> int:
-    """Return how many decimals amounts of a currency have; ``otherwise`` is for those that ISO 4217 does not list.
+def minor_unit(currency: str, default: int | None = None) -> int:
+    """Return the number of decimals of a currency, or a default if ISO 4217 does not list it.
 
     Examples
     --------
-    >>> minor_unit("EUR"), minor_unit("JPY"), minor_unit("KWD"), minor_unit("points", otherwise=2)
+    >>> minor_unit("EUR"), minor_unit("JPY"), minor_unit("KWD"), minor_unit("points", default=2)
     (2, 0, 3, 2)
     """
-    decimals = _DECIMALS.get(currency, otherwise)
+    decimals = _DECIMALS.get(currency, default)
     if decimals is None:
         raise ParameterError(
             f"{currency!r} is not an ISO 4217 currency, such as EUR, USD or JPY; for others (points, tokens) write "

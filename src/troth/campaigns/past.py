@@ -1,4 +1,4 @@
-"""The past of a campaign, days or tasks: read it, learn the model from it, replay the known lies on past days."""
+"""A campaign's past days or tasks: read them, learn the model from them, and replay the known lies on past days."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 AS_DECLARED = "as declared"
 """The name, in a backtest, of the model in the campaign file."""
 
-_KEYS_OF_DATA = ("columns", "column", "target", "intercept", "categories", "scales", "levels")
+_COLUMN_KEYS = ("columns", "column", "target", "intercept", "categories", "scales", "levels")
 
 
 def history_reduction(campaign: Campaign) -> Reduction:
-    """Return the reduction by which a history is read: the model's own, or the one for past days that it names."""
+    """Return the reduction that a history is read with: the model's own, unless it has one for histories."""
     model = campaign.model
     if not isinstance(model, HasReduction):
         raise DataError(f"{type(model).__name__} declares no reduction, so no history can be read for it")
     reduction = model.reduction
-    return reduction.of_history() if isinstance(reduction, HasHistoryReduction) else reduction
+    return reduction.for_history() if isinstance(reduction, HasHistoryReduction) else reduction
 
 
 def read_history(
@@ -62,19 +62,19 @@ def read_history(
     progress: Callable[[str, int, int], None] | None = None,
     notice: Callable[[str], None] | None = None,
 ) -> History:
-    """Read past days as summaries by day and provider, from any table that a campaign may have.
+    """Read past days as summaries by day and provider, from any table that a campaign accepts.
 
-    Labelled rows are kept as well, because their sums depend on the point at which they are taken: up to 4 million
-    numbers, and a random sample of the rows if there are more.
+    Labelled rows are kept as well, because their summaries depend on the point of expansion. Of more than 4 million
+    numbers a random sample of rows is kept.
 
     Parameters
     ----------
     source
         A path, pattern or folder, a frame, an Ibis table or a Spark frame.
     provider, day
-        The columns of providers and days, if they have other names than in the campaign.
+        The columns of providers and days, by default those of the campaign.
     notice
-        Called with a sentence if only a sample of the rows is kept.
+        Called with a message if only a sample of the rows is kept.
     """
     day_column = day or campaign.day
     if day_column is None:
@@ -99,7 +99,7 @@ def read_history(
 
 
 def history_digest(history: History) -> str:
-    """Return the digest of a history: of everybody's rows on every day if they are kept, otherwise of their sums."""
+    """Return the digest of a history: of its rows if they are kept, otherwise of its summaries."""
     if history.tables is not None:
         return digest([[*key, sha256(table.tobytes()).hexdigest()] for key, table in sorted(history.tables.items())])
     return digest([list(history.days), list(history.providers), history.summaries.tolist(), history.present.tolist()])
@@ -113,10 +113,10 @@ def fit_campaign(
     Parameters
     ----------
     family
-        By default the first that suits the data and learns each provider by itself, such as day types with a dispersion
-        per provider; where there is none, the prior of the campaign's own family.
+        By default the first that suits the data and learns a likelihood for each provider, such as day types with a
+        dispersion per provider. If none suits, the prior of the campaign's own family is fitted.
     options
-        As for `troth.fit`.
+        Passed to `troth.fit`.
     """
     family_class = _family(campaign, family)
     if campaign.rule.needs_finite_data and history.reduction.labels is None:
@@ -128,9 +128,9 @@ def fit_campaign(
 
 
 def given_parameters(campaign: Campaign, family: type[Family]) -> dict[str, Any]:
-    """Return the parameters that no history determines, as the campaign's model has them.
+    """Return the campaign's values of the parameters that a history does not determine.
 
-    A subclass whose histories determine them has none.
+    A subclass that learns them from histories has none.
     """
     model, names = campaign.model, family.given_parameters
     if not isinstance(model, family) or model.given_parameters != names:
@@ -138,14 +138,14 @@ def given_parameters(campaign: Campaign, family: type[Family]) -> dict[str, Any]
     return {name: getattr(model, name) for name in names}
 
 
-def read_fit_options(campaign: Campaign, family: str | None, written: Sequence[str]) -> dict[str, Any]:
-    """Read options of a fit, as its family declares them, that are typed as ``name=value``."""
+def read_fit_options(campaign: Campaign, family: str | None, arguments: Sequence[str]) -> dict[str, Any]:
+    """Parse fit options that are written as ``name=value``, as the family declares them."""
     family_class = _family(campaign, family)
     kinds = {
         name: kind for name, kind in family_class.fit_options(history_reduction(campaign)).items() if kind is not None
     }
     options: dict[str, Any] = {}
-    for argument in written:
+    for argument in arguments:
         name, _, text = argument.partition("=")
         if name not in kinds:
             listed = ", ".join(kinds)
@@ -154,7 +154,7 @@ def read_fit_options(campaign: Campaign, family: str | None, written: Sequence[s
             )
         try:
             kind = kinds[name]
-            value = kind.parse(text)  # of several numbers, the constructor checks how many there must be
+            value = kind.parse(text)  # the constructor checks how many numbers a list must have
             options[name] = value if isinstance(kind, Numbers) else kind.checked(name, value, None)
         except ValueError as error:
             raise ParameterError(f"--option {argument}: {error}") from None
@@ -171,14 +171,14 @@ def fitted_text(
     day: str | None = None,
     recent: int | None = None,
 ) -> str:
-    """Return the campaign file with the learnt model in place of the old one, and the past it was learnt from."""
+    """Return the campaign file with the learnt model in place of the old one, and a record of its history."""
     if isinstance(past, History):
         noun, source_facts = "days", {"digest": history_digest(past), "days": len(past.days)}
     else:
         noun, source_facts = "tasks", {"digest": f"sha256:{reports_digest(past, None)}", "tasks": len(past.tasks)}
     options = {"source": source, "provider": provider, "day": day, "recent": recent}
     plain = plain_copy(campaign.plain)
-    columns = {key: plain.get("model", {})[key] for key in _KEYS_OF_DATA if key in plain.get("model", {})}
+    columns = {key: plain["model"][key] for key in _COLUMN_KEYS if key in plain["model"]}
     table = learned.model_table()
     providers = table.pop("providers", {})
     family = {"family": table.pop("family")}
@@ -190,7 +190,7 @@ def fitted_text(
 
 
 class Learned(NamedTuple):
-    """What was learnt, the past reports, how many of their tasks have a gold answer, and what a reader should know."""
+    """A family fitted to past tasks, their reports, the number of tasks with a gold answer, and notes for the user."""
 
     fitted: Fitted
     reports: TaskReports
@@ -199,11 +199,11 @@ class Learned(NamedTuple):
 
 
 def fit_tasks(campaign: Campaign, past: Any, gold: Any = None, family: str | None = None) -> Learned:
-    """Learn a family, by default the campaign's own, from past tasks, with workers missing from most of them.
+    """Learn a family, by default the campaign's own, from past tasks; each worker may have answered only a few.
 
-    The past is any table with the campaign's columns, of tasks that were paid for or are public; none of them can be
-    paid later under what was learnt. ``gold`` is a table of tasks and their true labels, for families that have a class
-    for each task.
+    ``past`` is any table with the campaign's columns, of tasks that were paid for or are public. The learnt model can
+    pay none of these tasks later. ``gold`` is a table of tasks and their true labels, for families with a class for
+    each task.
     """
     family_class: type[Any] = type(campaign.model) if family is None else named_family(family)
     if not issubclass(family_class, Family):
@@ -247,7 +247,7 @@ def _notes(dropped: int, gold: int, gold_tasks: int) -> Iterator[str]:
 
 
 def reject_paid(path: Path) -> None:
-    """Refuse to write over a campaign file under whose terms a ledger beside it was paid."""
+    """Refuse to overwrite a campaign file if a ledger beside it was paid under its terms."""
     if not path.exists():
         return
     try:
@@ -263,7 +263,7 @@ def reject_paid(path: Path) -> None:
 
 
 def campaign_beside(ledger: Path, digest: str) -> Campaign | None:
-    """Return the campaign whose file is beside a ledger and has these terms: unlike the ledger, it has paths."""
+    """Return the campaign with these terms whose file is beside a ledger: unlike the ledger, it knows its paths."""
     for path in sorted(ledger.parent.glob("*.toml")):
         try:
             campaign = Campaign.load(path)
@@ -275,7 +275,7 @@ def campaign_beside(ledger: Path, digest: str) -> Campaign | None:
 
 
 def paid_files(campaign: Campaign, source: Any) -> list[str]:
-    """Return the names of the files of a source that the campaign pays for: nothing may be learnt from them."""
+    """Return the names of the source's files that the campaign pays for, from which nothing may be learnt."""
     if campaign.source is None or not isinstance(source, str | Path):
         return []
     try:
@@ -286,17 +286,17 @@ def paid_files(campaign: Campaign, source: Any) -> list[str]:
 
 
 def _as_new_campaign(plain: dict[str, Any], path: Path | None) -> str:
-    """Return changed tables as a campaign file, without the commitment, which was another campaign's."""
+    """Check changed tables and return them as a campaign file, without the old campaign's commitment."""
     plain.get("mechanism", {}).pop("commitment", None)
     Campaign.from_dict(plain, path=path)
     return to_toml({name: plain[name] for name in TABLES if name in plain})
 
 
 def recentred_text(campaign: Campaign, pilot: str | Path) -> str:
-    """Return the campaign file with the point of a published pilot, and the digest of its file; the prior stays.
+    """Return the campaign file with the point of expansion of a published pilot, and the digest of its file.
 
-    A pilot says where a likelihood is expanded: at the most probable coefficients given its rows and the prior. Its
-    rows are not part of the evidence.
+    The likelihood is expanded at the most probable coefficients given the pilot's rows and the prior. The prior stays,
+    and the rows are not part of the evidence.
     """
     model: Any = campaign.model
     if not isinstance(model, HasPublicPoint):
@@ -330,23 +330,23 @@ def backtest_campaign(
     seed: int = 0,
     **options: Any,
 ) -> ModelComparison:
-    """Replay the known lies on past days, under models that never saw them, and recommend a model.
+    """Replay the known lies on past days, under models that were not fitted to these days, and recommend a model.
 
-    Every candidate is refitted to the days before each stretch; with ``recent``, models that learn each provider are
-    also fitted to the last ``recent`` of these days alone. A model that is written in the campaign file and was
-    not learnt from a history is a candidate without any change.
+    Every candidate is refitted to the days before each stretch. With ``recent``, models that learn a likelihood for
+    each provider are also fitted to only the last ``recent`` of these days. The model in the campaign file is a
+    candidate as it stands, unless it was learnt from a history.
     """
     candidates: dict[str, Any] = {}
     if campaign.history is None:
         candidates[AS_DECLARED] = campaign.models_for(history.providers)
-    own = type(campaign.model)
+    family = type(campaign.model)
     recent = recent or (campaign.history or {}).get("recent")
     settings: dict[str, Any] = {"seed": seed, "spread": spread, "types": types, "ahead": ahead}
     if types is None and campaign.history is not None and isinstance(campaign.model, Family):
         settings |= campaign.model.refit_options
     candidates |= candidates_for(history.reduction, recent, **settings)
-    if issubclass(own, Family) and not own.suits_reduction(history.reduction):
-        candidates[f"fitted {own.__name__}"] = lambda past: fit_campaign(campaign, past, own)
+    if issubclass(family, Family) and not family.suits_reduction(history.reduction):
+        candidates[f"fitted {family.__name__}"] = lambda past: fit_campaign(campaign, past, family)
 
     def rule_for(models: Any) -> Rule:
         return campaign.rule_for(models if isinstance(models, Model) else list(models), len(history.providers))
@@ -356,7 +356,7 @@ def backtest_campaign(
 
 
 def campaign_history(campaign: Campaign) -> History | None:
-    """Read the history that a campaign file names, if it names one."""
+    """Read the history that the campaign file names, if any."""
     source = campaign.history_source
     if source is None:
         return None

@@ -1,4 +1,4 @@
-"""Files that only their owner can read: never written through a link or over somebody else's file."""
+"""Files that only their owner can read, written atomically and never through a link or over another user's file."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 
 
 def create_private(path: Path, content: bytes) -> None:
-    """Create a file and write it to the disk; an existing file, or a link of that name, is an error."""
+    """Create a file and flush it to disk; an existing file or link of that name is an error."""
     temporary = write_beside(path, content)
     try:
-        os.link(temporary, path)  # unlike a rename, refuses to replace
+        os.link(temporary, path)  # unlike a rename, never replaces a file
     finally:
         temporary.unlink()
     sync_folder(path.parent)
 
 
 def replace_private(path: Path, content: bytes) -> None:
-    """Write a file so that it is always either the old one or the new one, and only its owner can read it."""
+    """Atomically write a file that only its owner can read."""
     write_beside(path, content).replace(path)
     sync_folder(path.parent)
 
 
 def write_beside(path: Path, content: bytes, mode: int = 0o600, like: Path | None = None) -> Path:
-    """Write a file to the disk beside a path, to take its place, with the mode of another file if one is given."""
+    """Write a temporary file beside a path, to replace it, with the mode of the file ``like`` if given."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(8)}.tmp")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     with os.fdopen(handle, "wb") as file:
@@ -45,7 +45,7 @@ def write_beside(path: Path, content: bytes, mode: int = 0o600, like: Path | Non
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the names in a folder to the disk."""
+    """Flush a folder's entries to disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Public data in the terms: the summary of the rows, the name of their file and its digest."""
+"""Public data in the terms: the summary of their rows, the name of their file and its digest."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _KEYS = ("source", "digest", "rows", "summary", "tasks")
 
 
 def take_guesses(section: Section) -> TaskReports | None:
-    """Take the table [public] of a campaign of tasks: the summary of the public rows under each task's name."""
+    """Read the table [public] of a campaign of tasks: the summary of each task's public rows, by task name."""
     table = section.take("tasks")
     if table is None:
         return None
     try:
         names = sorted(table)
         summaries = np.array([numbers(table[name]) for name in names], dtype=np.float64)
-        right = all(name == task_name(name) and name.isprintable() for name in names)
-        if not right or summaries.ndim != 2 or not (np.abs(summaries) <= MAX_SUM).all():
+        valid_names = all(name == task_name(name) and name.isprintable() for name in names)
+        if not valid_names or summaries.ndim != 2 or not (np.abs(summaries) <= MAX_SUM).all():
             raise ValueError(names)
     except (TypeError, ValueError, OverflowError, AttributeError, KeyError):
         message = "must have a list of numbers under the name of each task (7, not 7.0): the summary of its public rows"
@@ -48,16 +48,16 @@ def take_guesses(section: Section) -> TaskReports | None:
 
 
 def describe_guesses(tasks: Sequence[str], summaries: Array, source: str, digest: str | None = None) -> dict[str, Any]:
-    """Write the public data about each task as the table [public]."""
+    """Return the public data about each task as the table [public]."""
     origin = {key: value for key, value in (("source", source), ("digest", digest)) if value}
-    numbers = [[int(x) if x == int(x) else x for x in row] for row in summaries.tolist()]
-    return {**origin, "tasks": dict(zip(tasks, numbers, strict=True))}
+    rows = [[int(x) if x == int(x) else x for x in row] for row in summaries.tolist()]
+    return {**origin, "tasks": dict(zip(tasks, rows, strict=True))}
 
 
 def check_task_summaries(
     tasks: Sequence[str], summaries: Array, model: Any, columns: Sequence[str | None], values: Bounds | None = None
 ) -> None:
-    """Refuse summaries of tasks that no rows can make, or that cannot occur under any class of a likelihood."""
+    """Reject summaries of tasks that no rows can have, or that are impossible under every class."""
     reduction = model.reduction
     distinct, first = np.unique(summaries, axis=0, return_index=True)
     if distinct.shape[1] != reduction.width:
@@ -67,17 +67,17 @@ def check_task_summaries(
         raise DataError(f"task {task!r}: the numbers of its summary must be at most {MAX_SUM:g}; rescale it")
     evidence = np.asarray(model.log_evidence(model.from_summary(distinct)))
     for summary, value, place in zip(distinct, evidence, first, strict=True):
-        place_text = f"task {tasks[place]!r}"
+        location = f"task {tasks[place]!r}"
         try:
             reduction.check(summary, values, _constants(columns))
         except DataError as error:
-            raise DataError(f"{place_text}: {error}") from None
+            raise DataError(f"{location}: {error}") from None
         if not value > -np.inf:
-            raise DataError(f"{place_text}: this answer cannot occur under any class of the model; correct it")
+            raise DataError(f"{location}: this answer cannot occur under any class of the model; correct it")
 
 
 def take_public(section: Section) -> dict[Day, Report] | None:
-    """Take the table [public]: the summary of public data that are the same on every day."""
+    """Read the table [public]: the summary of public data that are the same on every day."""
     if not section.remaining:
         return None
     for key in ("rows", "summary"):
@@ -96,20 +96,20 @@ def take_public(section: Section) -> dict[Day, Report] | None:
 
 
 def describe_public(report: Report) -> dict[str, Any]:
-    """Write public data as the table [public]."""
+    """Return public data as the table [public]."""
     origin = {"source": report.source or None, "digest": report.data_digest}
     table = {"rows": report.rows, "summary": report.summary.tolist()}
     return {key: value for key, value in (origin | table).items() if value is not None}
 
 
 def check_public(known: Mapping[Day, Report], model: Model, columns: Sequence[str | None]) -> None:
-    """Refuse public data that no rows can make."""
+    """Reject public data whose summary no rows can have."""
     for report in known.values() if isinstance(model, HasReduction) else ():
         check_summary(report, model, columns)
 
 
 def check_summary(report: Report, model: Any, columns: Sequence[str | None], values: Bounds | None = None) -> None:
-    """Refuse a report whose summary no rows can make, or not as many as it says; declared values bound columns."""
+    """Reject a report whose summary no rows can have, given their number, the columns and the range of values."""
     summary, reduction = report.summary, model.reduction
     if len(summary) != reduction.width:
         name = type(model).__name__
@@ -127,4 +127,4 @@ def check_summary(report: Report, model: Any, columns: Sequence[str | None], val
 
 
 def _constants(columns: Sequence[str | None]) -> list[int]:
-    return [place for place, column in enumerate(columns) if column is None]
+    return [index for index, column in enumerate(columns) if column is None]

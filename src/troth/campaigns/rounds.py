@@ -1,8 +1,8 @@
-"""From reports to a ledger: what is payable, and what was paid.
+"""Pay rounds into a ledger: find out which are payable, and record their payments.
 
-A round is paid when its reports are in (under a rule that compares days, when the next day's are, or when there is no
-next day). What is in the ledger is never paid again: a run after an interruption, or with a new day, adds what is
-missing.
+A round is paid once its reports are in; under a rule that compares days, once the next day's reports are in or there is
+no next day. What is in the ledger is never paid again, so paying is idempotent: a run after an interruption, or with a
+new day, adds what is missing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.campaigns.public import check_summary
-from troth.campaigns.records.arithmetic import SAME, versions
+from troth.campaigns.records.arithmetic import TOLERANCE, versions
 from troth.campaigns.records.ledger import Ledger, LedgerError
 from troth.campaigns.records.ledger_entries import (
     LATEST,
@@ -54,20 +54,20 @@ def pay_rounds(
     beacon: str | None = None,
     progress: Callable[[float, int], None] | None = None,
 ) -> list[Day]:
-    """Add to the ledger what has become payable, and return the days that were paid now.
+    """Pay all rounds that have become payable, and return their days.
 
     Parameters
     ----------
     reports
-        All reports that are in, those that were paid before included.
+        All reports so far, including those that were paid before.
     final
         Whether no day follows the last one.
     secret
-        What the campaign is committed to, for rules that draw.
+        The secret that the campaign has committed to, for rules that draw.
     beacon
         The value of the public beacon that the terms name, published after the reports were in.
     progress
-        Called with the number of rounds done, also with parts of one, and in all.
+        Called with the number of completed rounds, which may be fractional, and the total.
     """
     if not reports and not ledger.entries:
         raise DataError("there are no reports: the data have no rows")
@@ -91,25 +91,28 @@ def pay_rounds(
     closed = final or (campaign.days is not None and len(days) == campaign.days)
     ready = [day for day in days if closed or len(later_days(campaign, days, day)) == campaign.rule.days - 1]
     payable = [day for day in ready if day not in paid]
-    used = {*payable, *(later for day in payable for later in later_days(campaign, days, day))}
-    reject_unpayable_days(campaign, [report for report in all_reports if report.day in used and report.day not in paid])
+    following_days = [later for day in payable for later in later_days(campaign, days, day)]
+    needed_days = {*payable, *following_days}.difference(paid)
+    reject_unpayable_days(campaign, [report for report in all_reports if report.day in needed_days])
     for done, day in enumerate(payable, 1):
         following = following_reports(campaign, by_day, day)
         link = link_of(campaign, secret, len(ledger.of("round")) + 1)
         last = day == days[-1] and (closed or not campaign.daily)
         stamp = {"last": last, "versions": versions(), "time": now()}
-        within = of_round(progress, done, len(payable))
-        write_round(campaign, ledger, by_day[day], following, recorded, link, beacon, stamp, within)
+        round_progress = progress_of_round(progress, done, len(payable))
+        write_round(campaign, ledger, by_day[day], following, recorded, link, beacon, stamp, round_progress)
     return payable
 
 
-def of_round(progress: Callable[[float, int], None] | None, number: int, rounds: int) -> Callable[[float], None] | None:
-    """Return what says how much of a round is done, as a part of all rounds."""
-    return None if progress is None else lambda part: progress(number - 1 + part, rounds)
+def progress_of_round(
+    progress: Callable[[float, int], None] | None, number: int, rounds: int
+) -> Callable[[float], None] | None:
+    """Return a callback that reports the completed fraction of one round as progress through all rounds."""
+    return None if progress is None else lambda fraction: progress(number - 1 + fraction, rounds)
 
 
 def begin(campaign: Campaign, ledger: Ledger) -> None:
-    """Open the ledger with the campaign's terms, or check that it is this campaign's."""
+    """Begin an empty ledger with the campaign's terms, or check that it belongs to this campaign."""
     if not ledger.entries:
         ledger.append(
             {
@@ -148,7 +151,7 @@ def write_round(
     stamp: dict[str, Any],
     progress: Callable[[float], None] | None = None,
 ) -> None:
-    """Write a round: public data of the day, reports that the ledger has not yet, the head, payments and the close."""
+    """Write a round: the day's public data, reports not yet in the ledger, the head, the payments and the close."""
     if progress is not None:
         progress(0.0)
     check_beacon(campaign, beacon)
@@ -162,41 +165,41 @@ def write_round(
     sealed = seal(ledger, link, [report_root(day_reports) for day_reports in by_day.values()], beacon)
     payments = settle(campaign, reports, following, sealed["seed"], progress)
     sealed |= seal_payments(ledger, campaign, reports, payments)
-    place = {"day": reports[0].day, "number": len(ledger.of("round")) + 1}
+    round_key = {"day": reports[0].day, "number": len(ledger.of("round")) + 1}
     budget = campaign.round_budget
     next_day = written_days(campaign, list(dict.fromkeys(report.day for report in following or ())))
-    ledger.append({"entry": "round", **place, "budget": campaign.text(budget), **sealed, "next": next_day, **stamp})
-    write_payments(campaign, ledger, place, payments, budget)
+    ledger.append({"entry": "round", **round_key, "budget": campaign.text(budget), **sealed, "next": next_day, **stamp})
+    write_payments(campaign, ledger, round_key, payments, budget)
     if progress is not None:
         progress(1.0)
 
 
 def write_payments(
-    campaign: Campaign, ledger: Ledger, place: dict[str, Any], payments: Sequence[Payment], budget: int
+    campaign: Campaign, ledger: Ledger, round_key: dict[str, Any], payments: Sequence[Payment], budget: int
 ) -> None:
     """Write a round's payments, and close it with what is left of its budget."""
     for payment in payments:
-        ledger.append(payment_entry(campaign, place["day"], payment))
+        ledger.append(payment_entry(campaign, round_key["day"], payment))
     total = sum(payment.payment for payment in payments)
-    ledger.append({"entry": "close", **place, "paid": campaign.text(total), "left": campaign.text(budget - total)})
+    ledger.append({"entry": "close", **round_key, "paid": campaign.text(total), "left": campaign.text(budget - total)})
 
 
 def check_beacon(campaign: Campaign, beacon: str | None) -> None:
-    """Refuse to pay without the value of the beacon that the terms name, or with a value that they do not ask for."""
-    declared = campaign.beacon if campaign.draws else None
-    if declared is not None and beacon is None:
-        raise DataError(f"[mechanism] beacon: pass the value that {declared!r} had after the reports were in")
-    if declared is None and beacon is not None:
+    """Require the beacon's value if the terms name a beacon, and reject it otherwise."""
+    name = campaign.beacon if campaign.draws else None
+    if name is not None and beacon is None:
+        raise DataError(f"[mechanism] beacon: pass the value that {name!r} had after the reports were in")
+    if name is None and beacon is not None:
         raise DataError("--beacon: these terms use no beacon; remove the option")
 
 
 def used_seeds(ledger: Ledger) -> dict[int, str]:
-    """Return the seeds that the rounds of a ledger have drawn with, by number."""
+    """Return the seeds of the rounds of a ledger, by number, for rounds that drew."""
     return {head["number"]: head["seed"] for head in ledger.of("round") if head["seed"] is not None}
 
 
 def link_of(campaign: Campaign, secret: Secret | None, number: int) -> str | None:
-    """Return the link that a round's seed is made of, or None if nothing is drawn."""
+    """Return the link that a round's seed derives from, or None if nothing is drawn."""
     if not campaign.draws:
         return None
     if campaign.commitment is None:
@@ -207,7 +210,7 @@ def link_of(campaign: Campaign, secret: Secret | None, number: int) -> str | Non
 
 
 def _reject_changes(reports: Sequence[Report], known: dict[Any, Report], paid: Sequence[Day]) -> None:
-    """Refuse data that differ from what was recorded; what was recorded need not be sent again."""
+    """Reject data that differ from what was recorded; recorded reports may be missing from new data."""
     days = {day for _, day in known}
     for new in reports:
         old = known.get(new.key)
@@ -235,23 +238,24 @@ def _reject_changed_public(campaign: Campaign, recorded: dict[Day, Report]) -> N
 
 def _differ(old: Report, new: Report) -> bool:
     scale = np.maximum(np.abs(old.summary), np.abs(new.summary)).max(initial=0.0)
-    return old.rows != new.rows or not np.allclose(old.summary, new.summary, rtol=SAME, atol=SAME * scale)
+    return old.rows != new.rows or not np.allclose(old.summary, new.summary, rtol=TOLERANCE, atol=TOLERANCE * scale)
 
 
 def check_limits(campaign: Campaign, reports: Sequence[Report]) -> None:
-    """Refuse reports without rows, or with more than the campaign allows."""
+    """Reject reports without rows, or with more than the campaign or the model allows."""
     for report in reports:
         if report.rows < 1:
             raise DataError(f"{report}: the report has no rows")
         if campaign.rows is not None and report.rows > campaign.rows:
             raise DataError(f"{report}: {report.rows:,} rows, but [limits] rows allows {campaign.rows:,}")
         model = campaign.model_of(report.provider)
-        if report.rows > (most := declared(model).max_rows):
-            raise DataError(f"{report}: {report.rows:,} rows, but {type(model).__name__} takes at most {most:,}")
+        max_rows = declared(model).max_rows
+        if report.rows > max_rows:
+            raise DataError(f"{report}: {report.rows:,} rows, but {type(model).__name__} takes at most {max_rows:,}")
 
 
 def reject_mixed_days(days: Sequence[Day]) -> None:
-    """Refuse days of which some are dates and others whole numbers."""
+    """Reject days if some are dates and others integers."""
     if len({type(day) for day in days}) > 1:
         raise DataError(f"some days are whole numbers and others dates ({', '.join(map(str, days[:4]))}); use one kind")
 
@@ -262,13 +266,13 @@ def _check_days(campaign: Campaign, days: Sequence[Day], paid: Sequence[Day], en
     if ended and any(day not in paid for day in days):
         raise DataError("the last day was paid, so the campaign is over: remove the days that came after it")
     latest = max(paid, key=day_order, default=None)
-    early = [day for day in days if paid and day not in paid and day_order(day) < day_order(latest)]
-    if early:
-        raise DataError(f"day {early[0]} came after day {latest} was paid; days are paid in order: remove it")
+    skipped = [day for day in days if paid and day not in paid and day_order(day) < day_order(latest)]
+    if skipped:
+        raise DataError(f"day {skipped[0]} came after day {latest} was paid; days are paid in order: remove it")
 
 
 def reject_same_nonce(reports: Sequence[Report]) -> None:
-    """Refuse two reports with one nonce."""
+    """Reject reports that share a nonce."""
     nonces = [report.nonce for report in reports if report.nonce is not None]
     if len(set(nonces)) < len(nonces):
         raise DataError(
@@ -278,31 +282,31 @@ def reject_same_nonce(reports: Sequence[Report]) -> None:
 
 
 def reject_unpayable_days(campaign: Campaign, reports: Sequence[Report]) -> None:
-    """Refuse days that can never be paid, before another day's payment records their reports."""
+    """Reject days that can never be paid, before another day's payment records their reports."""
     for day, count in Counter(report.day for report in reports).items():
         reject_single_provider(campaign, count, "" if day is None else f"day {day}: ")
 
 
 def later_days(campaign: Campaign, days: Sequence[Day], day: Day) -> list[Day]:
-    """Return the following days that a rule compares a day with, as far as there are reports on them."""
+    """Return the following days that the rule compares a day with, among those that have reports."""
     later = [other for other in days if day_order(other) > day_order(day)]
     return later[: campaign.rule.days - 1]
 
 
 def following_reports(campaign: Campaign, by_day: Mapping[Day, list[Report]], day: Day) -> list[Report] | None:
-    """Return the reports of the days that a day is compared with, None if there are none."""
+    """Return the reports of the days that a day is compared with, or None if there are none."""
     return [report for later in later_days(campaign, list(by_day), day) for report in by_day[later]] or None
 
 
 def written_days(campaign: Campaign, days: Sequence[Day]) -> Any:
-    """Return the days that a day is compared with as the ledger has them: one, or a list if they can be more."""
+    """Return the compared days as the ledger records them: a single day, or a list if the rule allows several."""
     if campaign.rule.days > 2:
         return list(days)
     return days[0] if days else None
 
 
 def read_days(written: Any) -> list[Day]:
-    """Return the days that a day is compared with, of what the ledger has.
+    """Return the compared days that the ledger records.
 
     Examples
     --------
@@ -315,7 +319,7 @@ def read_days(written: Any) -> list[Day]:
 
 
 def check_possible(campaign: Campaign, report: Report) -> None:
-    """Refuse a report that no data can have."""
+    """Reject a report that no data can produce."""
     model = campaign.model_of(report.provider)
     if isinstance(report.rows, bool) or not isinstance(report.rows, int) or report.rows < 0:
         raise DataError(f"rows must be a whole number of at least 0, not {report.rows!r}")
@@ -329,7 +333,7 @@ def check_possible(campaign: Campaign, report: Report) -> None:
 
 
 def check_features(model: Model, report: Report) -> None:
-    """Refuse features that are not those of the report: where all are kept, they must have its design."""
+    """Reject features that do not belong to the report: if all are kept, they must reproduce its design."""
     if not isinstance(model, DrawsAnswers):
         raise DataError(f"{type(model).__name__} does not use features")
     regression: Any = model
@@ -341,5 +345,5 @@ def check_features(model: Model, report: Report) -> None:
 
 
 def now() -> str:
-    """Return the time, in UTC."""
+    """Return the current time in UTC, in ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,9 +1,9 @@
-"""The seed of rules that draw: unknown while reports come in, and verifiable by everybody afterwards.
+"""The seed of rules that draw: unpredictable while reports come in, and verifiable by everybody afterwards.
 
 A secret s is hashed N times, and H^N(s) is published before anybody reports. Round k uses and then reveals the link
-H^(N−k)(s), whose hash is what was revealed before. The seed of round k is the hash of its link, of the root over all of
-its reports, and of a public beacon's value if the terms name one. So whoever chose the secret does not know the seed
-before the last report is in, and whoever reports does not know the link.
+H^(N−k)(s), whose hash is the previous link. The seed of round k is the hash of its link, of the root over all of its
+reports, and of a public beacon's value if the terms name one. So whoever chose the secret does not know the seed before
+the last report is in, and providers do not know the link.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PREFIX = "sha256:"
 
 @dataclass(frozen=True)
 class Secret:
-    """A secret and how many rounds it serves.
+    """A secret, and the number of rounds that it serves.
 
     Examples
     --------
@@ -51,23 +51,23 @@ class Secret:
 
     @property
     def commitment(self) -> str:
-        """What is published before anybody reports."""
+        """The hash that is published before anybody reports."""
         return self.link(0)
 
     def link(self, number: int) -> str:
-        """Return what a round, counted from 1, reveals; number 0 is the commitment."""
+        """Return the link that a round reveals, counted from 1; link 0 is the commitment."""
         if number > self.rounds:
             raise DataError(f"the secret serves {self.rounds} rounds, and this is round {number}: commit to a new one")
         return _PREFIX + _hashed(self.hexadecimal, self.rounds - number)
 
 
 def draw_secret(rounds: int = 1) -> Secret:
-    """Draw a secret from the system's randomness."""
+    """Draw a secret from the system's random source."""
     return Secret(secrets.token_hex(32), rounds)
 
 
 def follows(link: str, previous: str, steps: int = 1) -> bool:
-    """Return whether a revealed link is the one that was fixed that many steps before."""
+    """Return whether a link hashes to a previous one in a number of steps."""
     return _hashed(link.removeprefix(_PREFIX), steps) == previous.removeprefix(_PREFIX)
 
 
@@ -79,7 +79,7 @@ def _hashed(hexadecimal: str, times: int) -> str:
 
 
 def derive_seed(link: str, roots: Sequence[str], beacon: str | None = None) -> str:
-    """Return the seed of a round: a hash of its link, the roots over the reports it is paid by, and the beacon's value.
+    """Return the seed of a round: a hash of its link, the roots over the reports that it uses, and the beacon's value.
 
     Examples
     --------
@@ -91,17 +91,17 @@ def derive_seed(link: str, roots: Sequence[str], beacon: str | None = None) -> s
 
 
 def generator(seed: str) -> np.random.Generator:
-    """Return the generator of a round's draws."""
+    """Return the random generator of a round."""
     return np.random.default_rng(int(seed.removeprefix(_PREFIX), 16))
 
 
 def secret_path(campaign: Path) -> Path:
-    """Return where a campaign's secret is kept."""
+    """Return the path of a campaign's secret."""
     return campaign.with_suffix(".secret")
 
 
 def save_secret(secret: Secret, path: Path) -> None:
-    """Write a secret that nobody else may read, and never over another one."""
+    """Write a secret to a file that only its owner can read; refuse to overwrite another one."""
     try:
         create_private(path, _as_json(secret, {}))
     except FileExistsError:
@@ -116,10 +116,10 @@ def load_secret(path: Path) -> Secret:
 
 
 def record_use(path: Path, seeds: Mapping[int, str]) -> None:
-    """Note beside a secret which seed each round makes of it, before its link is revealed.
+    """Record each round's seed in the file of the secret, before the round's link is revealed.
 
-    A link that was revealed for some reports is refused for others: whoever knows it could choose the report that earns
-    most. So a ledger or a database that was restored from an older copy cannot be paid again with other reports.
+    A link that was revealed for some reports is rejected for others, because whoever knows it could choose the report
+    that earns most. So a ledger or a database that is restored from a backup cannot be paid again with other reports.
     """
     secret, used = _load(path)
     for number, seed in seeds.items():

@@ -1,4 +1,4 @@
-"""What everybody earns in a round: a pure function of terms, reports and seed, used to pay and to verify."""
+"""Settle a round: a pure function from terms, reports and seed to payments, used to pay and to verify."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from troth.mechanisms import Rule
 
 
-_COMPARED = 10  # payments of a round that are compared with what their providers are shown
+_CHECKED_EXPLANATIONS = 10  # payments of a round whose explanations are compared with their shares
 
 
 @dataclass(frozen=True, kw_only=True)
 class Payment(Figures):
-    """What one provider earns in a round, and all numbers that it came from.
+    """One provider's payment in a round, and the numbers behind it.
 
     Money is in minor units. The cap is rounded down; the deposit is what a bonded provider pays in beforehand.
     """
@@ -42,11 +42,11 @@ class Payment(Figures):
 
 @dataclass(frozen=True)
 class RoundSetup:
-    """A round as the rule sees it, and the place of each provider in it.
+    """A round as the rule sees it, and the position of each provider in it.
 
-    ``names`` has everybody with a place in the arrays, also those who report on the next day only, and ``paid`` the
-    places of those who are paid. ``index`` comes before these in the rule's arrays: the day, for rules that look at
-    several.
+    ``names`` lists the providers along the provider axis, including those who report only on the next day, and ``paid``
+    the positions of those who are paid. ``index`` selects the round in the rule's arrays: ``(0,)`` for rules that
+    compare days, whose arrays begin with a day axis, and otherwise ``()``.
     """
 
     rule: Rule
@@ -56,12 +56,12 @@ class RoundSetup:
     index: tuple[int, ...]
 
     def seeded(self, seed: str | None) -> Round:
-        """Return the round with its generator at the start, as every evaluation needs it."""
+        """Return the round with a fresh generator, which every evaluation needs."""
         return replace(self.round, rng=None if seed is None else generator(seed))
 
 
 def set_up_round(campaign: Campaign, reports: Sequence[Report], following: Sequence[Report] | None) -> RoundSetup:
-    """Arrange reports for the rule: the round's, and those of the next days where the rule waits for them."""
+    """Arrange the reports of a round for the rule, with those of the following days that it compares."""
     today = {report.provider: report for report in reports}
     later: dict[Any, dict[str, Report]] = {}
     for report in following or ():
@@ -80,14 +80,14 @@ def set_up_round(campaign: Campaign, reports: Sequence[Report], following: Seque
     groups = campaign.group_numbers(names) if campaign.groups else None
     providers = max(len(campaign.providers), len(names)) if isinstance(model, Model) else len(names)
     rule = campaign.rule_for(model, providers)
-    paid = [place for place, name in enumerate(names) if name in today]
+    paid = [position for position, name in enumerate(names) if name in today]
     if not campaign.waits:
         model = with_features(model, [today.get(name) for name in names])
     return RoundSetup(rule, Round(model, statistics, groups, rows), names, paid, (0,) if campaign.waits else ())
 
 
 def with_features(model: Model | Sequence[Model], reports: Sequence[Report | None]) -> Model | list[Model]:
-    """Return models whose decoys are drawn from the likelihood itself where a report comes with its features."""
+    """Return models that draw decoys from the likelihood itself for reports that come with features."""
     if all(report is None or report.features is None for report in reports):
         return model if isinstance(model, Model) else list(model)
     models = one_each(model, len(reports))
@@ -106,10 +106,10 @@ def settle(
     seed: str | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> list[Payment]:
-    """Return everybody's payment for a round, in the order of names.
+    """Return the payments of a round, sorted by name.
 
-    ``following`` are the reports of the next day, or days, where the rule waits for them; None on the last day.
-    ``progress`` is called with the part that is done, from 0 to 1, while the rule draws.
+    ``following`` are the reports of the next day or days if the rule compares them, and None on the last day.
+    ``progress`` is called with the completed fraction while the rule draws.
     """
     try:
         setup = set_up_round(campaign, reports, following)
@@ -121,22 +121,22 @@ def settle(
         names = _names(reports, following)
         refusal = DataError(error.in_campaign(names, days))
         responsible = error.providers if isinstance(error, UnpayableRoundError) else (getattr(error, "provider", None),)
-        refusal.names = tuple(names[place] for place in responsible if place is not None)
+        refusal.names = tuple(names[position] for position in responsible if position is not None)
         raise refusal from None
-    caps = campaign.caps_for([setup.names[place] for place in setup.paid])
+    caps = campaign.caps_for([setup.names[position] for position in setup.paid])
     rows = {report.provider: report.rows for report in reports}
     payments: list[Payment] = []
-    for place, cap in zip(setup.paid, caps, strict=True):
-        index = (*setup.index, place)
+    for position, cap in zip(setup.paid, caps, strict=True):
+        index = (*setup.index, position)
         figures = result.at(*index, empty_share=float(empty_shares[index]))
-        if len(payments) < _COMPARED:
+        if len(payments) < _CHECKED_EXPLANATIONS:
             _check_explanation(campaign.rule, figures)
         deposit = ceil(cap * deposit_shares[index])
         payments.append(
             Payment(
                 **vars(figures),
-                provider=setup.names[place],
-                rows=rows[setup.names[place]],
+                provider=setup.names[position],
+                rows=rows[setup.names[position]],
                 cap=int(cap),
                 payment=max(portion(figures.share, cap), -deposit),
                 deposit=deposit,
@@ -146,9 +146,9 @@ def settle(
 
 
 def _check_explanation(rule: Rule, figures: Figures) -> None:
-    """Refuse a rule whose explanation its shares contradict: providers would take their payments for wrong."""
+    """Reject a rule whose explanation contradicts its shares: providers would believe that their payments are wrong."""
     span = rule.share_shown(disclosed(rule, figures))
-    if span is not None and not span.has(figures.share):
+    if span is not None and not span.contains(figures.share):
         raise ParameterError(
             f"{rule.name} pays a share of {figures.share:.4f}, but the numbers that the provider is shown give {span}: "
             "override share_shown and steps, so that they agree with the share"
@@ -156,9 +156,9 @@ def _check_explanation(rule: Rule, figures: Figures) -> None:
 
 
 def reject_single_provider(campaign: Campaign, count: int, prefix: str = "") -> None:
-    """Refuse a round of fewer than two providers, unless it is a day that others need for their comparison.
+    """Reject a round of fewer than two providers, unless the rule needs the day for a comparison.
 
-    Such a day pays its provider as for an empty report, a part of the budget that depends on who is invited.
+    Such a day pays its provider the empty share of a cap that depends on who is invited.
     """
     if count > 1 or (campaign.rule.pays_alone and len(campaign.providers) > 1):
         return
@@ -174,11 +174,11 @@ def _names(reports: Sequence[Report], following: Sequence[Report] | None) -> lis
 
 
 def rehearse(campaign: Campaign, providers: Sequence[str], report: Report | None = None) -> None:
-    """Pay empty reports, or everybody for the same report, drawing once: what cannot be paid fails now, not later."""
+    """Try to pay all providers for the same report, empty by default, drawing once: what cannot be paid fails early."""
     model: Any = campaign.model
     seed = "sha256:" + "0" * 64 if campaign.draws else None
-    same = Report("", None, 0, np.zeros(model.reduction.width)) if report is None else report
-    today = [replace(same, provider=name) for name in providers]
+    report = Report("", None, 0, np.zeros(model.reduction.width)) if report is None else report
+    today = [replace(report, provider=name) for name in providers]
     for following in (today, None) if campaign.waits else (None,):
         setup = set_up_round(campaign, today, following)
         rule = setup.rule.drawing(1)

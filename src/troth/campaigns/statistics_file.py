@@ -1,7 +1,8 @@
-"""A summary instead of rows: a small file that a provider computes from its data and sends instead.
+"""Files of statistics: small files that providers compute from their rows and send instead of them.
 
-It has all that a payment depends on, and a digest of the data for later disputes. Its nonce, which nobody can predict,
-goes into the round's seed, and lets the provider find its report in the ledger. What no data can have is refused.
+A file has the summary, on which the payment depends, and a digest of the data for later disputes. Its nonce, which
+nobody can predict, enters the round's seed and lets the provider find its report in the ledger. Summaries that no data
+can produce are rejected.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ KIND = "troth summary"
 FORMAT = 2
 _MAX_FILE_BYTES = 1 << 28
 _KEYS = {"kind", "format", "provider", "family", "digest", "nonce"}
-_LEFT_OUT = ("dropped", "unnamed")  # counts of rows that no payment depends on, where there are any
+_OMITTED_ROWS = ("dropped", "unnamed")  # counts of rows that were left out; payments do not depend on them
 
 
 def make_statistics(campaign: Campaign, file: str | Path, provider: str | None = None) -> dict[str, Any]:
-    """Return what a provider submits instead of a file of rows, as plain data for JSON.
+    """Return the statistics that a provider submits instead of rows, as plain data for JSON.
 
     Parameters
     ----------
     file
-        The provider's own rows; a column of providers, if it has one, must name one provider only.
+        The provider's rows. If it has a column of providers, the column must name only one provider.
     provider
-        The provider's name, where the file has no column for it; by default the file's own name.
+        The provider's name if the file has no such column; by default the name of the file.
     """
     path = Path(file)
     if not path.is_file():
@@ -56,7 +57,7 @@ def make_statistics(campaign: Campaign, file: str | Path, provider: str | None =
             "rows": report.rows,
             "summary": report.summary.tolist(),
             "nonce": secrets.token_hex(32),
-            **{key: count for key in _LEFT_OUT if (count := getattr(report, key))},
+            **{key: count for key in _OMITTED_ROWS if (count := getattr(report, key))},
         }
         for report in reports
     ]
@@ -66,7 +67,7 @@ def make_statistics(campaign: Campaign, file: str | Path, provider: str | None =
 
 
 def read_statistics(campaign: Campaign, paths: Sequence[Path]) -> list[Report]:
-    """Read files of statistics and refuse what no data of the campaign's model can have."""
+    """Read files of statistics, and reject those that no data of the campaign's model can produce."""
     reports = []
     for path in paths:
         try:
@@ -81,7 +82,7 @@ def read_statistics(campaign: Campaign, paths: Sequence[Path]) -> list[Report]:
 
 
 def join_reports(rows: Sequence[Report], statistics: Sequence[Report]) -> list[Report]:
-    """Put reports of rows and of statistics together; a provider sends one or the other."""
+    """Join reports read from rows and from files of statistics; a provider sends one or the other."""
     sources = {report.key: report.source for report in rows}
     for report in statistics:
         if report.key in sources:
@@ -95,14 +96,14 @@ def join_reports(rows: Sequence[Report], statistics: Sequence[Report]) -> list[R
 
 
 def parse_statistics(campaign: Campaign, plain: Any, source: str = "") -> list[Report]:
-    """Check the plain data of a file of statistics."""
+    """Validate the plain data of a file of statistics, and return its reports."""
     if not isinstance(plain, dict) or plain.get("kind") != KIND:
         raise DataError('this is not a file that `troth statistics` wrote ("kind" is missing)')
     if plain.get("format") != FORMAT:
         raise DataError(
             f"this file has format {plain.get('format')!r}, not {FORMAT}: create it again with `troth statistics`"
         )
-    body = {"days"} if campaign.daily else {"rows", "summary", *_LEFT_OUT}
+    body = {"days"} if campaign.daily else {"rows", "summary", *_OMITTED_ROWS}
     unknown = sorted(set(plain) - _KEYS - body)
     if unknown:
         raise DataError(f"unknown field {unknown[0]!r}: remove it")
@@ -117,7 +118,7 @@ def parse_statistics(campaign: Campaign, plain: Any, source: str = "") -> list[R
         raise DataError(f"family is {plain.get('family')!r}, but the campaign's is {type(model).__name__}")
     digest = plain.get("digest")
     if not isinstance(digest, str) or not re.fullmatch("sha256:[0-9a-f]{64}", digest):
-        raise DataError("digest, of the provider's data, must be sha256: and 64 hexadecimal digits")
+        raise DataError("digest must be sha256: and 64 hexadecimal digits, the digest of the provider's data")
     entries = plain.get("days") if campaign.daily else [plain]
     if not isinstance(entries, list) or not entries:
         raise DataError("days must be a list with an entry for each day")
@@ -133,25 +134,25 @@ def _report(campaign: Campaign, name: str, entry: Any, source: str, digest: str)
             day = parse_day(entry.get("day"))
         except ValueError:
             raise DataError(f"day {entry.get('day')!r} is not a date (YYYY-MM-DD) or whole number") from None
-    at = "" if day is None else f"day {day}: "
+    prefix = "" if day is None else f"day {day}: "
     rows: Any = entry.get("rows")
     values = entry.get("summary")
     if not isinstance(values, list) or any(isinstance(x, bool) or not isinstance(x, int | float) for x in values):
-        raise DataError(f"{at}summary must be a list of numbers, not {str(values)[:60]}")
+        raise DataError(f"{prefix}summary must be a list of numbers, not {str(values)[:60]}")
     try:
         summary = np.array(values, dtype=np.float64)
     except OverflowError:
-        raise DataError(f"{at}a number of the summary is too large") from None
+        raise DataError(f"{prefix}a number of the summary is too large") from None
     nonce = entry.get("nonce")
     if nonce is not None and (not isinstance(nonce, str) or not re.fullmatch("[0-9a-f]{64}", nonce)):
-        raise DataError(f"{at}nonce must be 64 hexadecimal digits, or be left out")
-    left_out = {key: entry.get(key, 0) for key in _LEFT_OUT}
-    for key, count in left_out.items():
+        raise DataError(f"{prefix}nonce must be 64 hexadecimal digits, or be left out")
+    omitted_rows = {key: entry.get(key, 0) for key in _OMITTED_ROWS}
+    for key, count in omitted_rows.items():
         if type(count) is not int or not 0 <= count <= MAX_ROWS:
-            raise DataError(f"{at}{key} must be a whole number of rows, not {str(count)[:60]}")
-    report = Report(name, day, rows, summary, source, digest, nonce, **left_out)
+            raise DataError(f"{prefix}{key} must be a whole number of rows, not {str(count)[:60]}")
+    report = Report(name, day, rows, summary, source, digest, nonce, **omitted_rows)
     try:
         check_possible(campaign, report)
     except DataError as error:
-        raise DataError(f"{at}{error}") from None
+        raise DataError(f"{prefix}{error}") from None
     return report

@@ -1,4 +1,4 @@
-"""The tables of a campaign file: the values that each key may have, and the remedy for any other."""
+"""Parse the tables of a campaign file: the valid values of each key, and remedies for invalid ones."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class _HasStandardPrior(Protocol):
     """A regression that has a prior for columns on public scales."""
 
     def standard_prior(self, coefficients: int, given: Mapping[str, Any], /) -> dict[str, Any]:
-        """Return its parameters for a number of coefficients, besides the given ones."""
+        """Return the parameters that are not given, for a number of coefficients."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file, with errors that name the line."""
+    """Read a TOML file; errors name the line."""
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise CampaignError(f"{path.name}: too large for a campaign file")
@@ -65,7 +65,7 @@ def take_money(section: Section) -> dict[str, Any]:
         "name": section.text("name", required=True),
         "about": section.text("about", ""),
         "currency": currency,
-        "decimals": section.integer("decimals", minor_unit(currency, otherwise=2), maximum=8),
+        "decimals": section.integer("decimals", minor_unit(currency, default=2), maximum=8),
     }
     if "budget" not in section.remaining and "price" not in section.remaining:
         raise section.error_at("budget", 'is missing; give a decimal string such as "1000.00"')
@@ -82,7 +82,7 @@ def take_money(section: Section) -> dict[str, Any]:
 
 
 def take_limits(section: Section) -> dict[str, Any]:
-    """Read [limits]: how many rows and tasks, and which values, a report may have."""
+    """Read [limits]: the maximum numbers of rows and tasks of a report, and the range of its values."""
     rows = section.integer("rows", minimum=1, maximum=10**9)
     values = _pair(section, "values", lambda low, high: low <= high, "must be a pair [low, high] of numbers")
     tasks = section.integer("tasks", minimum=1, maximum=10**9)
@@ -91,23 +91,23 @@ def take_limits(section: Section) -> dict[str, Any]:
 
 
 def _pair(
-    section: Section, key: str, holds: Callable[[float, float], bool], problem: str
+    section: Section, key: str, is_valid: Callable[[float, float], bool], problem: str
 ) -> tuple[float, float] | None:
-    """Take two finite numbers, None if they are not given; a condition holds for them."""
+    """Read two finite numbers that satisfy a condition, or return None if the key is missing."""
     value = section.take(key)
     if value is None:
         return None
     try:
         first, second = map(float, numbers(value))
-        if not (isfinite(first) and isfinite(second) and holds(first, second)):
+        if not (isfinite(first) and isfinite(second) and is_valid(first, second)):
             raise ValueError(value)
     except (TypeError, ValueError):
         raise section.error_at(key, f"{problem}, not {value!r}") from None
     return first, second
 
 
-def take_model(section: Section, own: Model | None) -> dict[str, Any]:
-    """Read [model]: the family with its parameters, and the columns that it is about."""
+def take_model(section: Section, custom: Model | None) -> dict[str, Any]:
+    """Read [model]: the family with its parameters, and the columns that it reads. A custom model replaces them."""
     if "column" in section.remaining and "columns" in section.remaining:
         raise section.error_at("column", "give column or columns, not both")
     columns = section.texts("columns") or section.texts("column")
@@ -117,7 +117,7 @@ def take_model(section: Section, own: Model | None) -> dict[str, Any]:
     overrides = section.table("providers")
     scales = section.table("scales")
     announced = section.text("digest")
-    section.digest("pilot", "fit")  # a record: whoever has the pilot computes the point again
+    section.digest("pilot", "fit")  # for the record: anybody with the pilot can recompute the point
     guessed = section.flag("guessed")
     levels = _levels(section.table("levels"), columns)
     all_columns: list[str | None] = [
@@ -127,8 +127,8 @@ def take_model(section: Section, own: Model | None) -> dict[str, Any]:
     ]
     provider_models: Mapping[str, Model] = {}
     model: Model
-    if own is not None:
-        model = own
+    if custom is not None:
+        model = custom
         section.remaining.clear()
     else:
         width = len(level_names(all_columns, levels))
@@ -155,7 +155,7 @@ def take_model(section: Section, own: Model | None) -> dict[str, Any]:
 
 
 def _take_family(section: Section, overrides: Section, scaled: int | None) -> tuple[Family, dict[str, Family]]:
-    """Return the model, and those of providers that differ; with ``scaled`` features a prior is optional."""
+    """Return the model and those of single providers; on ``scaled`` features a regression's prior is optional."""
     name, parameters = _parameters(section)
     family: type = models.FAMILIES[name]
     if scaled is not None and isinstance(family, _HasStandardPrior):
@@ -172,7 +172,7 @@ def _take_family(section: Section, overrides: Section, scaled: int | None) -> tu
 
 
 def _check_categories(section: Section, model: Model, labels: Sequence[str]) -> None:
-    """Refuse labels that are not as many different ones as the model has codes."""
+    """Require distinct labels, one for each code of the model."""
     if len({label.strip() for label in labels}) < len(labels):
         raise section.error_at("categories", "a label appears twice (ignoring surrounding spaces)")
     size = model.reduction.labels if isinstance(model, HasReduction) else None
@@ -183,7 +183,7 @@ def _check_categories(section: Section, model: Model, labels: Sequence[str]) -> 
 
 
 def _levels(section: Section, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Take the public labels of columns that hold labels; the first is the one that the others are compared with."""
+    """Read the public labels of columns that hold labels; the first label is the baseline."""
     levels: dict[str, tuple[str, ...]] = {}
     for name in [name for name in columns if name in section.remaining]:
         labels = tuple(label.strip() for label in section.texts(name))
@@ -197,7 +197,7 @@ def _levels(section: Section, columns: Sequence[str]) -> dict[str, tuple[str, ..
 def _scales(
     section: Section, columns: Sequence[str | None], model: Any, levels: Mapping[str, Any]
 ) -> tuple[tuple[float, float] | None, ...]:
-    """Take the public centre and scale of columns of a regression: numbers, and a target that is not counted."""
+    """Read the public centre and scale of a regression's columns; labels and counts have none."""
     if section.remaining and not explains_target(model):
         raise section.error("are for regressions only")
     for scaled in section.remaining:
@@ -217,7 +217,7 @@ def _check_columns(
     columns: tuple[str, ...],
     target: str | None,
     intercept: bool,
-    given: int,
+    width: int,
 ) -> None:
     if model.explains_target and target is None:
         raise section.error_at("target", "is missing; name the column that the regression predicts")
@@ -228,7 +228,7 @@ def _check_columns(
     if not columns and not intercept:
         raise section.error_at("columns", "is missing; name the column (or columns) that the model reads")
     needed = model.reduction.columns
-    if given != needed:
+    if width != needed:
         counted = f"{len(columns)} columns" + (", an intercept" if intercept else "") + (", a target" if target else "")
         size = needed - 1 if model.explains_target else needed
         hint = "; every number needs its own column, also each number of a list" if len(columns) < size else ""
@@ -236,9 +236,9 @@ def _check_columns(
 
 
 def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[str, Any]]:
-    """Take a family and its parameters, which may be in the table itself or in one called prior.
+    """Read a family and its parameters, which are in the table itself or in its table prior.
 
-    A table of one provider has only parameters, of the ``family`` that is given.
+    The table of one provider has no family of its own: it has parameters of the given ``family``.
     """
     other_keys: tuple[str, ...] = ("prior",)
     if family is None:
@@ -248,7 +248,7 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
     names = [parameter.name for parameter in declared]
     prior = section.take("prior", {})
     if isinstance(prior, dict):
-        inner = section.inner("prior", prior)
+        inner = section.subsection("prior", prior)
         parameters = {name: inner.take(name) for name in names if name in inner.remaining}
         inner.reject_unknown(names)
     elif "prior" in names:
@@ -287,7 +287,7 @@ def _source(section: Section, key: str = "source") -> Source | None:
 
 
 def take_data(section: Section) -> dict[str, Any]:
-    """Read [data]: where reports are, and what their columns are called."""
+    """Read [data]: the source of the reports and the names of their columns."""
     settings = {
         "source": _source(section),
         "public": _source(section, "public"),
@@ -308,7 +308,7 @@ def take_data(section: Section) -> dict[str, Any]:
 
 
 def take_history(section: Section) -> dict[str, Any]:
-    """Take what is known of the past days that the model was learnt from."""
+    """Read [history]: the record of the past days or tasks that the model was learnt from."""
     if not section.remaining:
         return {}
     source = _source(section)
@@ -326,7 +326,7 @@ def take_history(section: Section) -> dict[str, Any]:
 
 
 def take_groups(section: Section) -> dict[str, str]:
-    """Read [groups]: who is related to whom."""
+    """Read [groups]: the group of each related provider."""
     groups: dict[str, str] = {}
     for label in list(section.remaining):
         for name in map(canonical_name, section.texts(label)):
@@ -337,7 +337,7 @@ def take_groups(section: Section) -> dict[str, str]:
 
 
 def take_weights(section: Section) -> dict[str, Fraction]:
-    """Read [weights]: who may earn more than others."""
+    """Read [weights]: each provider's share of the budget."""
     weights: dict[str, Fraction] = {}
     for name, value in section.remaining.items():
         try:

@@ -1,7 +1,8 @@
-"""Checks of a campaign of tasks: do labels fit, what would lies earn, what is proved."""
+"""Checks of a campaign of tasks: audits, certificates, and the fit of its labels."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,15 +27,15 @@ if TYPE_CHECKING:
     from troth.core.contract import Array
     from troth.data.tasks import TaskReports
 
-_FIRST = 200  # tasks, by which a page says what is proved
+_SAMPLE = 200  # tasks from which a page derives what is proved
 
 
 @dataclass(frozen=True)
 class TaskAudit:
-    """What lies would earn under a campaign's prior and likelihoods, and whether its own labels contradict these.
+    """What lies would earn under a campaign's prior and likelihoods, and whether its labels contradict these.
 
-    The simulation of lies does not read the labels; ``prior`` is how often each class occurs in it, by the name of its
-    label, and empty for values. ``fit`` is None if the labels cannot be checked.
+    The simulation of lies does not read the labels. ``prior`` is the probability of each class in the simulation, by
+    the name of its label; it is empty for values. ``fit`` is None if the labels cannot be checked.
     """
 
     lies: Audit
@@ -43,26 +44,26 @@ class TaskAudit:
 
     @property
     def contradiction(self) -> str | None:
-        """What makes the prior or the confusion matrices doubtful, or refutes them, if the campaign's labels do."""
+        """How the labels contradict the prior or the confusion matrices, or None if they fit."""
         return self.fit.contradiction if self.fit is not None and self.fit.verdict != "fits" else None
 
 
 def likelihood_of_guess(campaign: Campaign) -> Array | None:
-    """Return how the public guess depends on the class, if there is a guess."""
+    """Return the confusion matrix of the public guess, or None without a guess."""
     if campaign.public_source is None and campaign.guesses is None:
         return None
     return np.array(campaign.model_of(PUBLIC).to_dict()["likelihood"])  # type: ignore[attr-defined]
 
 
 def known_tasks(campaign: Campaign, public: Any = None) -> TaskReports | None:
-    """Return the public data about tasks: given, or those that the campaign names or has."""
+    """Return the public data about tasks: those given, or else those of the campaign."""
     if public is None and campaign.public_source is not None:
         public = beside(campaign, campaign.public_source)
     return campaign.guesses if public is None else read_public_tasks(campaign, public)
 
 
 def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> TaskAudit:
-    """Simulate what lies would earn on the tasks of a campaign, with a public guess where it has one."""
+    """Simulate what lies would earn on the tasks of a campaign, with its public guess if it has one."""
     reports = read_task_reports(campaign, data)
     tasks = arrange(campaign, reports, None)
     lies = audit_tasks(
@@ -74,10 +75,8 @@ def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> TaskAu
         names = campaign.label_names(labels.tables.shape[2])
         square = len(labels.prior) == len(names)
         prior = dict(zip(names if square else map(str, range(len(labels.prior))), labels.prior.tolist(), strict=True))
-        try:
+        with suppress(MissingCapabilityError):
             fit = check_reports(campaign, reports, known_tasks(campaign))
-        except MissingCapabilityError:
-            fit = None
     return TaskAudit(lies, prior, fit)
 
 
@@ -92,14 +91,14 @@ def certify_task_campaign(campaign: Campaign, data: Any) -> Certificate:
 
 
 def promises_of(campaign: Campaign, reports: TaskReports, public: TaskReports | None) -> tuple[Claim, ...]:
-    """Return what the rule promises about tasks, judged by the first of them."""
-    some = slice(0, int(np.searchsorted(reports.task, _FIRST)))
-    first = replace(reports, **{name: getattr(reports, name)[some] for name in ("task", "provider", "summaries")})
-    return promises(arrange(campaign, first, public), rule_on_tasks(campaign, reports.providers))
+    """Return what the rule promises about tasks, derived from the first of them."""
+    first = slice(0, int(np.searchsorted(reports.task, _SAMPLE)))
+    sample = replace(reports, **{name: getattr(reports, name)[first] for name in ("task", "provider", "summaries")})
+    return promises(arrange(campaign, sample, public), rule_on_tasks(campaign, reports.providers))
 
 
 def check_reports(campaign: Campaign, reports: TaskReports, public: TaskReports | None) -> TaskFit:
-    """Compare frequencies of labels with those expected, and replay every label as every other one."""
+    """Compare the frequencies of labels with the expected ones, and replay each label as every other one."""
     names = campaign.label_names(reports.summaries.shape[1])
     past = (campaign.history or {}).get("tasks")
     return check_task_fit(

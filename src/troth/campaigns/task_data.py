@@ -1,6 +1,6 @@
-"""Reports on tasks as data: read from tables, and written as Parquet to the file of shares next to a ledger.
+"""Reports on tasks as data: read from tables, and written to the file of shares, a Parquet file next to the ledger.
 
-The file has reports, public data and everybody's share of each task.
+This file has the reports, the public data and the share of each report.
 """
 
 from __future__ import annotations
@@ -33,39 +33,40 @@ if TYPE_CHECKING:
 
 
 def task_request(campaign: Campaign) -> Request:
-    """Return what is asked of a table of tasks; tasks are named where days would be."""
+    """Return how to read a table of tasks: the column of tasks takes the place of days."""
     if not isinstance(campaign.model, HasReduction):
         raise DataError(f"{type(campaign.model).__name__} has no reduction of rows, so it cannot settle tasks")
     return replace(campaign.request, day=campaign.task, features=False)
 
 
 def read_task_reports(campaign: Campaign, data: Any) -> TaskReports:
-    """Read reports on tasks; a worker that reports on a task twice is an error unless [limits] rows allows it."""
+    """Read reports on tasks; two rows of a worker on one task are an error unless [limits] rows allows them."""
     return read_tasks(data, task_request(campaign), campaign.rows or 1)
 
 
 def read_public_tasks(campaign: Campaign, data: Any, what: str = PUBLIC, rows: int | None = None) -> TaskReports:
-    """Read the public data about each task, such as the guess of a language model.
+    """Read the public data about each task, such as a language model's guess.
 
-    ``what`` it is opens messages; each task has one row, or with ``[limits] rows`` any number unless ``rows`` says.
+    Messages begin with ``what`` the data are. ``rows`` is the maximum number of rows per task: by default 1, or any
+    number if ``[limits] rows`` allows several.
     """
-    most = rows or (None if (campaign.rows or 1) > 1 else 1)
+    max_rows = rows or (None if (campaign.rows or 1) > 1 else 1)
     try:
-        public = read_tasks(data, replace(task_request(campaign), provider=None, values=None), most)
+        public = read_tasks(data, replace(task_request(campaign), provider=None, values=None), max_rows)
     except DataError as error:
         raise DataError(f"{what}: {error}") from None
     return replace(public, providers=(PUBLIC,))
 
 
 def describe_public_tasks(campaign: Campaign) -> dict[str, Any]:
-    """Read the public data of tasks that a campaign file names, and return them as the table [public]."""
+    """Read the public data of tasks that the campaign file names, and return them as the table [public]."""
     source: Any = campaign.public_source
     public = read_public_tasks(campaign, beside(campaign, source))
     return describe_guesses(public.tasks, public.summaries, source if isinstance(source, str) else "")
 
 
 def reject_past_tasks(campaign: Campaign, reports: TaskReports) -> None:
-    """Refuse past items that confusion matrices were learnt from: a label must not change the matrix that pays it."""
+    """Reject past tasks that confusion matrices were learnt from: an answer must not change the matrix that pays it."""
     if campaign.history_source is None:
         return
     past = read_tasks(beside(campaign, campaign.history_source), task_request(campaign), None)
@@ -77,7 +78,7 @@ def reject_past_tasks(campaign: Campaign, reports: TaskReports) -> None:
 
 
 def same_tasks(names: Iterable[str], recorded_names: Iterable[str]) -> list[str]:
-    """Return the tasks that are among others, however these were spelled."""
+    """Return the names of tasks that were recorded before, under any spelling."""
     recorded = set(map(task_name, recorded_names))
     return [name for name in names if task_name(name) in recorded]
 
@@ -91,7 +92,7 @@ def write_file(reports: TaskReports, public: TaskReports | None, shares: TaskSha
 
 
 class Recorded(NamedTuple):
-    """What a file of shares has: reports and public data, and the share and the number of peers of each report."""
+    """The contents of a file of shares: reports, public data, and each report's share and number of peers."""
 
     reports: TaskReports
     public: TaskReports | None
@@ -120,14 +121,14 @@ def read_shares(file: bytes) -> Any:
         raise LedgerError(f"the file of shares cannot be read: {error}") from None
 
 
-def same_content(recomputed_content: bytes, recorded_content: bytes, within: float) -> bool:
-    """Whether two files hold the same table up to rounding: other versions of the library write other bytes."""
+def same_content(recomputed_content: bytes, recorded_content: bytes, tolerance: float) -> bool:
+    """Whether two files hold the same table up to a tolerance; versions of the library write different bytes."""
     recomputed, recorded = read_shares(recomputed_content), read_shares(recorded_content)
     if recomputed.schema.names != recorded.schema.names or recomputed.num_rows != recorded.num_rows:
         return False
     for a, b in zip(recomputed.columns, recorded.columns, strict=True):
         if pa.types.is_floating(a.type) and pa.types.is_floating(b.type):
-            if not np.allclose(a.to_numpy(), b.to_numpy(), rtol=within, atol=within, equal_nan=True):
+            if not np.allclose(a.to_numpy(), b.to_numpy(), rtol=tolerance, atol=tolerance, equal_nan=True):
                 return False
         elif not a.equals(b):
             return False
@@ -135,7 +136,7 @@ def same_content(recomputed_content: bytes, recorded_content: bytes, within: flo
 
 
 def reports_digest(reports: TaskReports, public: TaskReports | None) -> str:
-    """Return a digest of what was reported, by whom and on which task, and of what everybody knows."""
+    """Return a digest of all reports, with their tasks and providers, and of the public data."""
     total = sha256()
     for part in (reports, public):
         if part is not None:
@@ -147,13 +148,13 @@ def reports_digest(reports: TaskReports, public: TaskReports | None) -> str:
 
 
 def _columns(reports: TaskReports, shares: TaskShares | None) -> Any:
-    nothing = pa.nulls(len(reports), pa.float64())
+    missing = pa.nulls(len(reports), pa.float64())
     columns = {
         "task": pa.array(reports.tasks, pa.string()).take(pa.array(reports.task)),
         "provider": pa.array(reports.providers, pa.string()).take(pa.array(reports.provider)),
         **summary_columns(reports.summaries),
-        "share": nothing if shares is None else pa.array(shares.share),
-        "log_pmi": nothing if shares is None else pa.array(shares.log_pmi),
+        "share": missing if shares is None else pa.array(shares.share),
+        "log_pmi": missing if shares is None else pa.array(shares.log_pmi),
         "peers": pa.nulls(len(reports), pa.int64()) if shares is None else pa.array(shares.peers),
     }
     return pa.table(columns)

@@ -1,12 +1,12 @@
-"""Tasks settled together: from reports on tasks to one payment per provider and the lines of a ledger.
+"""Settle all tasks of a campaign: from reports on tasks to one payment per provider, and the lines of the ledger.
 
-Every report on a task has the same cap, the price. A provider's payment is the price times the sum of its shares,
-rounded down once. The ledger has a line for each provider. Reports and shares are in a Parquet file (`task_data`),
-whose digest is in the ledger; `verify` recomputes all of them.
+Each report on a task has the same cap, the price. A provider's payment is the price times the sum of its shares,
+rounded down once, and has one line in the ledger. Reports and shares are in a Parquet file (`task_data`), whose digest
+is in the ledger; `verify` recomputes all of them.
 
-The likelihoods that pay are part of the terms, which the first line of the ledger fixes before any report is read: no
-report that is paid enters them. Those that were learnt from past items name their history; an item that is among these
-is refused. In a service every provider sends a file of its own, and all are settled together once they are in.
+The likelihoods are part of the terms, which the first line of the ledger fixes before any report is read, so they do
+not depend on the reports that they pay. Likelihoods that were learnt from past tasks name their history, and these
+tasks are rejected. In the service, each provider uploads its own file, and all files are settled together.
 """
 
 from __future__ import annotations
@@ -47,49 +47,49 @@ if TYPE_CHECKING:
 
 
 FILE_NAME = "ledger.tasks.parquet"
-"""The name of the file of shares in a service, next to the ledger."""
+"""The name of the file of shares in the service, next to the ledger."""
 
 MAX_REHEARSED = 2_000
-"""The most tasks of a report that are tried out."""
+"""The maximum number of tasks of a report that a rehearsal settles."""
 
 
 def arrange(campaign: Campaign, reports: TaskReports, public: TaskReports | None) -> Tasks:
-    """Give every provider its likelihood and its group, and every task its public data.
+    """Give each provider its likelihood and its group, and each task its public data.
 
-    The likelihood of the public guess is that of a provider called "public data" if the model has one, and
-    otherwise the population's.
+    The public guess has the likelihood of a provider called "public data", if the campaign declares one, and otherwise
+    the population's.
     """
-    own = {name: campaign.model_of(name) for name in (*reports.providers, PUBLIC)}
-    distinct = list(dict.fromkeys([campaign.model, *own.values()]))
+    models = {name: campaign.model_of(name) for name in (*reports.providers, PUBLIC)}
+    distinct = list(dict.fromkeys([campaign.model, *models.values()]))
     combined = dict(zip(distinct, combine(distinct), strict=True))
     numbers = {model: number for number, model in enumerate(distinct)}
     known: Array | None = None
     if public is not None:
-        model: Any = combined[own[PUBLIC]]
+        model: Any = combined[models[PUBLIC]]
         statistics = np.asarray(model.from_summary(public.summaries), dtype=np.float64)
-        place_of = {name: place for place, name in enumerate(reports.tasks)}
-        places = np.array([place_of.get(public.tasks[task], -1) for task in public.task], dtype=np.intp)
+        task_numbers = {name: number for number, name in enumerate(reports.tasks)}
+        tasks = np.array([task_numbers.get(public.tasks[task], -1) for task in public.task], dtype=np.intp)
         known = np.zeros((len(reports.tasks), statistics.shape[1]))
-        known[places[places >= 0]] = statistics[places >= 0]
+        known[tasks[tasks >= 0]] = statistics[tasks >= 0]
     return Tasks(
         reports.task,
         reports.provider,
         reports.summaries,
         tuple(combined.values()),
-        np.array([numbers[own[name]] for name in reports.providers], dtype=np.intp),
+        np.array([numbers[models[name]] for name in reports.providers], dtype=np.intp),
         np.array(campaign.group_numbers(reports.providers), dtype=np.intp),
         known,
     )
 
 
 def rule_on_tasks(campaign: Campaign, providers: Sequence[str]) -> Rule:
-    """Return the rule, with a range that holds for everybody's likelihood if it needs one."""
+    """Return the rule, prepared for the likelihoods of all providers if it needs a range of scores."""
     models = campaign.models_for(providers) if campaign.rule.needs_rows else campaign.model
     return campaign.rule_for(models, len(providers))
 
 
 def settle_tasks(campaign: Campaign, reports: TaskReports, public: TaskReports | None, seed: str | None) -> TaskShares:
-    """Return everybody's share of every task: a pure function of terms, reports and seed."""
+    """Return the share of each report: a pure function of terms, reports and seed."""
     tasks = arrange(campaign, reports, public)
     try:
         shares = rule_on_tasks(campaign, reports.providers).evaluate_tasks(
@@ -105,13 +105,13 @@ def settle_tasks(campaign: Campaign, reports: TaskReports, public: TaskReports |
 
 
 def price_of(campaign: Campaign, reports: int) -> Fraction:
-    """Return the most for one report, in minor units, exactly: the price, or an even part of the budget."""
+    """Return the cap of one report, in minor units, exactly: the price, or an equal part of the budget."""
     if campaign.price is None:
         return Fraction(campaign.budget, reports)
     if campaign.budget and campaign.price * reports > campaign.budget:
-        most = campaign.show(floor(campaign.price * reports))
+        max_cost = campaign.show(floor(campaign.price * reports))
         raise DataError(
-            f"[campaign] budget: {reports:,} reports at this price may cost {most}, more than the budget of "
+            f"[campaign] budget: {reports:,} reports at this price may cost {max_cost}, more than the budget of "
             f"{campaign.show(campaign.budget)}"
         )
     return campaign.price
@@ -122,7 +122,7 @@ def payments_of(campaign: Campaign, reports: TaskReports, shares: TaskShares) ->
     price = price_of(campaign, len(reports))
     payments = []
     for name, places in reports.by_provider():
-        total = fsum(shares.share[places])  # the same in any order
+        total = fsum(shares.share[places])  # exact, so independent of the order
         without_peers = int((shares.peers[places] == 0).sum())
         finite = shares.log_pmi[places][np.isfinite(shares.log_pmi[places])]
         payments.append(
@@ -156,8 +156,8 @@ def pay_tasks(
 ) -> bytes:
     """Settle all tasks, write the ledger, and return the file of shares that belongs beside it.
 
-    ``receipts`` are everybody's reports as they were confirmed, each with its nonce and the digest of what it says on
-    each task: the ledger has them then, and the seed is made of the root over them.
+    ``receipts`` are the reports as the service confirmed them, each with its nonce and the digest of its tasks. The
+    ledger then records them, and the seed derives from the root over them.
     """
     reject_past_tasks(campaign, reports)
     if ledger.entries:
@@ -179,7 +179,10 @@ def write_tasks(
     file_name: str,
     receipts: Sequence[Report],
 ) -> bytes:
-    """Append a settlement, by the secret's link or without a seed, to a ledger that has its terms; return its file."""
+    """Append a settlement to a ledger that already has the terms, and return the file of shares.
+
+    ``link`` is that of the campaign's secret, or None if the rule draws nothing.
+    """
     campaign.check_providers(reports.providers)
     campaign.check_task_counts(reports.providers, np.bincount(reports.provider).tolist())
     check_beacon(campaign, beacon)
@@ -194,21 +197,21 @@ def write_tasks(
     payments = payments_of(campaign, reports, shares)
     sealed |= seal_payments(ledger, campaign, receipts, payments) if receipts else {}
     file = write_file(reports, public, shares)
-    most = floor(price_of(campaign, len(reports)) * len(reports))
+    max_cost = floor(price_of(campaign, len(reports)) * len(reports))
     counts = {"tasks": len(reports.tasks), "reports": len(reports), "providers": len(reports.providers)}
     if reports.dropped:
         counts["dropped"] = reports.dropped
     digest = f"sha256:{sha256(file).hexdigest()}"
-    place, budget = {"day": None, "number": 1}, {"budget": campaign.text(most)}
-    of_tasks, of_round = (budget, {}) if format_of(ledger).budget == "tasks" else ({}, budget)
-    ledger.append({"entry": "tasks", "file": file_name, "digest": digest, **counts, **of_tasks})
-    ledger.append({"entry": "round", **place, **of_round, **sealed, "next": None, **stamp})
-    write_payments(campaign, ledger, place, payments, most)
+    round_key, budget = {"day": None, "number": 1}, {"budget": campaign.text(max_cost)}
+    tasks_budget, round_budget = (budget, {}) if format_of(ledger).budget == "tasks" else ({}, budget)
+    ledger.append({"entry": "tasks", "file": file_name, "digest": digest, **counts, **tasks_budget})
+    ledger.append({"entry": "round", **round_key, **round_budget, **sealed, "next": None, **stamp})
+    write_payments(campaign, ledger, round_key, payments, max_cost)
     return file
 
 
 def _check_receipts(reports: TaskReports, receipts: Sequence[Report]) -> None:
-    """Raise unless what is settled is what everybody confirmed."""
+    """Raise unless the reports are those that were confirmed."""
     digests = {name: (len(own.names), own.digest) for name, own in split_tasks(reports)}
     confirmed = {receipt.provider: (receipt.rows, receipt.tasks) for receipt in receipts}
     for name in sorted(digests.keys() | confirmed.keys()):
@@ -218,68 +221,69 @@ def _check_receipts(reports: TaskReports, receipts: Sequence[Report]) -> None:
 
 
 def has_tasks(ledger: Ledger) -> bool:
-    """Return whether a ledger is one of tasks."""
+    """Return whether a ledger belongs to a campaign of tasks."""
     return bool(ledger.of("tasks"))
 
 
 @dataclass(frozen=True, eq=False)
 class TaskReport(Report):
-    """One provider's reports on tasks: ``content`` is its `troth.data.task_files.OwnTasks`, as bytes."""
+    """One provider's reports on tasks: ``content`` is its `troth.data.task_files.OwnTasks` as bytes."""
 
     content: bytes = b""
 
 
 def pay_task_reports(campaign: Campaign, reports: Sequence[TaskReport], ledger: Ledger, **options: Any) -> bytes:
-    """Settle all tasks, write the ledger with everybody's receipt, and return the file of shares."""
+    """Settle all tasks, write the ledger with all receipts, and return the file of shares."""
     own = {report.provider: replace(OwnTasks.from_bytes(report.content), dropped=report.dropped) for report in reports}
     receipts = sorted(reports, key=lambda report: report.provider)
-    keywords: Any = {"file_name": FILE_NAME, "receipts": receipts, **options}
-    return pay_tasks(campaign, join_tasks(own), campaign.guesses, ledger, **keywords)
+    joined = join_tasks(own)
+    return pay_tasks(campaign, joined, campaign.guesses, ledger, file_name=FILE_NAME, receipts=receipts, **options)
 
 
 def check_own_tasks(campaign: Campaign, provider: str, own: OwnTasks) -> None:
-    """Refuse reports on tasks that no data can have, or that cannot occur under the provider's likelihood."""
+    """Reject reports on tasks that no data can produce, or that are impossible under the provider's likelihood."""
     campaign.check_task_counts([provider], [len(own.names)])
     check_task_summaries(own.names, own.summaries, campaign.model_of(provider), campaign.columns, campaign.values)
 
 
 def rehearse_tasks(campaign: Campaign, providers: Sequence[str], content: bytes | None = None) -> None:
-    """Settle one task with empty reports, or the same reports of everybody: what cannot be paid fails.
+    """Try to settle tasks with equal reports of all providers, by default one task with empty reports.
 
-    Tasks are settled one by one, so of many reports those with the largest summaries are tried.
+    What cannot be paid fails early. Of many tasks only those with the largest summaries are tried.
     """
     model: Any = campaign.model
     empty = OwnTasks(("",), np.zeros((1, model.reduction.width)))
-    own = empty if content is None else OwnTasks.from_bytes(content)
-    if len(own.names) > MAX_REHEARSED:
-        largest = np.sort(np.argsort(-np.abs(own.summaries).max(axis=1), kind="stable")[:MAX_REHEARSED])
-        own = OwnTasks(tuple(own.names[place] for place in largest), own.summaries[largest])
+    reports = empty if content is None else OwnTasks.from_bytes(content)
+    if len(reports.names) > MAX_REHEARSED:
+        largest = np.sort(np.argsort(-np.abs(reports.summaries).max(axis=1), kind="stable")[:MAX_REHEARSED])
+        reports = OwnTasks(tuple(reports.names[task] for task in largest), reports.summaries[largest])
     seed = "sha256:" + "0" * 64 if campaign.draws else None
-    settle_tasks(campaign, join_tasks(dict.fromkeys(providers, own)), campaign.guesses, seed)
+    settle_tasks(campaign, join_tasks(dict.fromkeys(providers, reports)), campaign.guesses, seed)
 
 
 def planned_tasks(campaign: Campaign, providers: Sequence[str]) -> Tasks:
-    """Return tasks as they may be given out, a few providers on each, to try rules on before anybody reports."""
+    """Return plausible tasks, with up to three providers on each, to try a rule on before anybody reports."""
     model: Any = campaign.model
     names, workers = sorted(providers), min(3, len(providers))
-    task, place = np.divmod(np.arange(len(names) * workers), workers)
-    first = np.zeros((len(task), model.reduction.width))
-    first[:, 0] = 1.0
-    order = np.lexsort(((task + place) % len(names), task))
-    provider = ((task + place) % len(names))[order]
-    return arrange(campaign, TaskReports(tuple(map(str, range(len(names)))), tuple(names), task, provider, first), None)
+    task, offset = np.divmod(np.arange(len(names) * workers), workers)
+    summaries = np.zeros((len(task), model.reduction.width))
+    summaries[:, 0] = 1.0
+    provider = (task + offset) % len(names)
+    provider = provider[np.lexsort((provider, task))]
+    task_names = tuple(map(str, range(len(names))))
+    return arrange(campaign, TaskReports(task_names, tuple(names), task, provider, summaries), None)
 
 
 def check_worst_case(campaign: Campaign) -> None:
-    """Refuse terms under which all providers together could earn more than the budget."""
+    """Reject terms under which all providers together could earn more than the budget."""
     if campaign.price is None or campaign.max_tasks is None:
         return
-    most = campaign.price * campaign.max_tasks * len(campaign.providers)
-    if most > campaign.budget:
+    max_cost = campaign.price * campaign.max_tasks * len(campaign.providers)
+    if max_cost > campaign.budget:
         raise CampaignError(
             f"[campaign] budget: {len(campaign.providers):,} providers with {campaign.max_tasks:,} tasks each may "
-            f"earn {campaign.show(ceil(most))}, more than the budget of {campaign.show(campaign.budget)}: raise it, "
-            "or lower [limits] tasks",
+            f"earn {campaign.show(ceil(max_cost))}, more than the budget of {campaign.show(campaign.budget)}: raise "
+            "it, or lower [limits] tasks",
             section="campaign",
             key="budget",
         )

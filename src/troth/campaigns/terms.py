@@ -1,4 +1,4 @@
-"""The campaign file: the terms, checked to the last key before anything is read or written."""
+"""The campaign file: its terms, all validated before any data are read or anything is written."""
 
 from __future__ import annotations
 
@@ -53,38 +53,37 @@ _TERMS_OF_DATA = ("provider", "day", "task", "providers", "missing", "keep_featu
 
 @dataclass(frozen=True, eq=False)
 class Campaign:
-    """A checked campaign: everything that payments depend on except the reports, and where these are.
+    """A validated campaign: everything that payments depend on except the reports, and where to find these.
 
-    Make one with `Campaign.load`, from a file, or `Campaign.from_dict`, from the same tables as dictionaries.
+    Create one from a file with `Campaign.load`, or from the same tables as dictionaries with `Campaign.from_dict`.
 
     Attributes
     ----------
     budget
-        What may be spent in all, or on each day, in minor units.
+        The maximum that is spent in total, or on each day, in minor units.
     days
-        How many days share the budget, if it is not for each day.
+        How many days share the budget, unless it is for each day.
     columns
-        What the model reads of a row; None is a constant 1.
+        The columns that the model reads; None is a constant 1.
     providers
-        Everybody who is invited, if the campaign says so; otherwise whoever reports.
+        The invited providers; if empty, everybody may report.
     missing
-        What is done with rows without a value: ``"refuse"`` or ``"drop"``.
+        How rows with missing values are treated: ``"refuse"`` or ``"drop"``.
     keep_features
-        Whether features, or a sample of them, are kept in the ledger, for decoys from the likelihood itself.
+        Whether the ledger keeps features, or a sample of them, so that decoys can be drawn from the likelihood itself.
     scales
-        Public centre and scale of the columns of a regression that is standardised.
+        The public centre and scale of each column of a standardised regression.
     levels
-        The public list of labels of each column of a regression that holds labels.
+        The public labels of each column of a regression that holds labels.
     guessed
-        Whether the prior was estimated from the data that are paid.
+        Whether the prior was estimated from the data that are paid for.
     history, history_source
-        What is known of the past days that the model was learnt from, and where they are.
+        The record of the past days or tasks that the model was learnt from, and where they are.
     task, price, max_tasks
-        The column of tasks, the price of a report on a task, and on how many tasks one provider may report. Each task
-        is a round; all are settled together.
+        The column of tasks, the price of a report on a task, and the maximum number of tasks per provider. Each task is
+        a round; all are settled together.
     public_source, known, guesses
-        Where the public data are, and their summaries by day (None is every day) or by task where these have been read
-        already.
+        Where the public data are and, once they have been read, their summaries by day (None for every day) or by task.
 
     Examples
     --------
@@ -147,7 +146,7 @@ class Campaign:
     def from_dict(
         cls, plain: Any, *, path: Path | None = None, model: Model | None = None, rule: Rule | None = None
     ) -> Campaign:
-        """Check tables of settings; a custom model or rule replaces what they cannot describe."""
+        """Validate tables of settings; a custom model or rule replaces those in the tables."""
         place = "" if path is None else f"{path.name}: "
         plain = with_model_file(plain, path)
         top = Section("", plain, file="" if path is None else path.name)
@@ -164,7 +163,7 @@ class Campaign:
             "beacon": sections["mechanism"].text("beacon"),
             **take_data(sections["data"]),
             **take_history(sections["history"]),
-            "guesses": take_guesses(sections["public"]),  # before what is left is read as one summary
+            "guesses": take_guesses(sections["public"]),  # before take_public, which rejects tasks
             "known": take_public(sections["public"]),
             "groups": take_groups(sections["groups"]),
             "weights": take_weights(sections["weights"]),
@@ -177,12 +176,12 @@ class Campaign:
 
     @property
     def daily(self) -> bool:
-        """Whether it has days."""
+        """Whether the campaign has days."""
         return self.day is not None
 
     @property
     def waits(self) -> bool:
-        """Whether a day is paid only once the next one is in."""
+        """Whether a day is paid only after the next one, because the rule compares days."""
         return self.rule.days > 1
 
     @property
@@ -192,19 +191,19 @@ class Campaign:
 
     @property
     def round_budget(self) -> int:
-        """What may be spent on a round, in minor units; days that share a budget share it evenly."""
+        """The budget of a round, in minor units; days that share a budget share it evenly."""
         return self.budget if self.per_day or not self.daily else self.budget // (self.days or 1)
 
     @property
     def request(self) -> Request:
-        """What is asked of a table."""
+        """How to read a table of reports; raises if the model has no reduction."""
         if not isinstance(self.model, HasReduction):
             raise MissingCapabilityError(f"{type(self.model).__name__} has no reduction of rows: it needs one")
         return self.reading
 
     @property
     def reading(self) -> Request:
-        """What is asked of a table, which holds plain numbers if the model declares no reduction."""
+        """How to read a table of reports; without a reduction of the model, as plain numbers."""
         return Request(
             self.model.reduction if isinstance(self.model, HasReduction) else Moments(),
             self.columns,
@@ -220,7 +219,7 @@ class Campaign:
 
     @cached_property
     def public(self) -> Mapping[Day, Report]:
-        """The public data, as one report under None, or one for each day. A file is read once."""
+        """The public data: one report under None, or one for each day. A file is read only once."""
         if self.known is None and self.public_source is not None and self.task is None:
             return self.read_public(beside(self, self.public_source))
         return self.known or {}
@@ -231,19 +230,19 @@ class Campaign:
         return self.task is None and self.public_source is not None and None not in self.public
 
     def read_public(self, data: Any) -> dict[Day, Report]:
-        """Reduce public data to what `public` returns, from any table that a campaign may have."""
+        """Reduce a table of public data, of any kind that a campaign accepts, to the form of `public`."""
         request = replace(self.reading, features=False)
         reports = read_public(data, request, self.model, engine=self.engine)
         return {report.day: report for report in reports}
 
     def on(self, day: Day) -> Campaign:
-        """Return the campaign as it is on a day, with that day's public data."""
+        """Return the campaign of one day, with that day's public data."""
         if not self.public_by_day:
             return self
         if self.waits:
             raise DataError(
-                f"{PUBLIC}: they have the column {self.day!r}, but {self.rule.name} compares days, whose public data "
-                "must be the same: remove the column, or choose a rule that pays days separately"
+                f"{PUBLIC}: the column {self.day!r} gives each day its own, but {self.rule.name} compares days and "
+                "needs the same public data for all: remove the column, or choose a rule that pays days separately"
             )
         return replace(self, known={None: self.public[day]} if day in self.public else {}, public_source=None)
 
@@ -252,7 +251,7 @@ class Campaign:
         return self.provider_models.get(provider, self.model)
 
     def models_for(self, providers: Sequence[str]) -> Model | list[Model]:
-        """Return one model, or one per provider with statistics in one space, given the public data."""
+        """Return one model, or one per provider with statistics in a common space, updated with the public data."""
         models: Model | list[Model] = self.model
         if any(name in self.provider_models for name in providers):
             models = combine([self.model, *(self.model_of(name) for name in providers)])[1:]
@@ -262,7 +261,7 @@ class Campaign:
         return posterior(models, self.statistics(self.model, public_report.summary))
 
     def statistics(self, model: Any, summary: Array) -> Array:
-        """Return the statistics under one of `models_for` of a summary that was made for the declared model.
+        """Return the statistics, under a model of `models_for`, of a summary under the declared model.
 
         A custom model without a reduction reports its statistics.
         """
@@ -273,32 +272,33 @@ class Campaign:
         return np.asarray(statistics, dtype=np.float64)
 
     def statistics_of(self, models: Model | Sequence[Model], summaries: Sequence[Array]) -> Array:
-        """Return the statistics of everybody's summary, under one model or under one for each."""
+        """Return the statistics of each provider's summary, under one model or one per provider."""
         if isinstance(models, Model):
             return self.statistics(models, np.array(summaries))
         return np.array([self.statistics(model, summary) for model, summary in zip(models, summaries, strict=True)])
 
     def label_names(self, size: int) -> list[str]:
-        """Return what labels are called: the categories, or the codes."""
+        """Return the names of labels: the categories if declared, otherwise the codes."""
         return list(self.categories or map(str, range(size)))
 
     def rule_for(self, model: Model | list[Model], providers: int) -> Rule:
-        """Return the rule, prepared for a number of providers with the most rows that reports may have."""
+        """Return the rule, prepared for a number of providers and the limits on rows and values."""
         return self.rule.prepared(model, None if self.rows is None else [self.rows] * providers, self.values)
 
     def group_of(self, name: str) -> tuple[str, str]:
-        """Return a label that related providers share, and nobody else."""
+        """Return a key that related providers share with each other only."""
         return ("group", self.groups[name]) if name in self.groups else ("provider", name)
 
     def group_numbers(self, names: Sequence[str]) -> list[int]:
-        """Return the number of each provider's group, from 0, in the order in which they occur."""
+        """Return the number of each provider's group, from 0, in order of first occurrence."""
         numbers: dict[tuple[str, str], int] = {}
         return [numbers.setdefault(self.group_of(name), len(numbers)) for name in names]
 
     def caps_for(self, providers: Sequence[str]) -> list[Fraction]:
-        """Return the most that each provider may earn in a round, in minor units, exactly.
+        """Return each provider's cap in a round, in minor units, exactly.
 
-        Everybody has the same cap; a group of related providers has one between them; announced weights go first.
+        Announced weights are shares of the budget. Without weights all caps are equal, and a group of related providers
+        shares one.
         """
         names = self.providers or tuple(providers)
         budget = Fraction(self.round_budget)
@@ -317,12 +317,12 @@ class Campaign:
         return to_decimal(minor, self.decimals)
 
     def show(self, minor: int) -> str:
-        """Return minor units as people write them, with the currency."""
+        """Return minor units formatted for people, with the currency."""
         return f"{money(self.amount(minor))} {self.currency}".rstrip()
 
     @cached_property
     def terms(self) -> dict[str, Any]:
-        """What payments depend on besides the reports: the file's tables without the location of the data."""
+        """All that payments depend on besides the reports: the file's tables without the location of the data."""
         plain = plain_copy(self.plain)
         data = {key: plain.get("data", {}).get(key) for key in _TERMS_OF_DATA}
         if self.public_by_day or (self.task is not None and self.public_source is not None):
@@ -335,11 +335,11 @@ class Campaign:
 
     @cached_property
     def digest(self) -> str:
-        """Digest of the terms."""
+        """The digest of the terms."""
         return digest(self.terms)
 
     def check_providers(self, names: Sequence[str]) -> None:
-        """Refuse reports of people who are not invited, and groups and weights of people who do not report."""
+        """Reject providers who are not invited, and tables that name anybody else."""
         if self.task is not None and PUBLIC in names:
             raise DataError(f"{PUBLIC!r} is reserved for public data; rename this provider")
         place = "" if self.path is None else f"{self.path.name}: "
@@ -347,8 +347,8 @@ class Campaign:
         for name in names:
             if name not in invited:
                 raise DataError(f"provider {name!r} is not among [data] providers; add it there, or remove its rows")
-        knows_more = self.history is not None or self.task is not None  # likelihoods of more people than report now
-        models = {} if knows_more else self.provider_models
+        learnt = self.history is not None or self.task is not None  # may have likelihoods of absent providers
+        models = {} if learnt else self.provider_models
         for table, listed in (("model.providers", models), ("groups", self.groups), ("weights", self.weights)):
             for name in listed:
                 if name not in invited:
@@ -358,13 +358,13 @@ class Campaign:
                 raise CampaignError(f"{place}[weights] has no weight for provider {name!r}")
 
     def check_task_counts(self, names: Sequence[str], counts: Sequence[int]) -> None:
-        """Refuse providers that report on more tasks than they may."""
+        """Reject providers that report on more tasks than [limits] tasks allows."""
         for name, count in zip(names, counts, strict=True):
             if self.max_tasks is not None and count > self.max_tasks:
                 raise DataError(f"provider {name!r}: {count:,} tasks, but [limits] tasks allows {self.max_tasks:,}")
 
     def _check_tasks(self, sections: Mapping[str, Section]) -> None:
-        """Refuse what does not go with tasks that are settled together."""
+        """Reject settings that are incompatible with tasks, and settings of tasks without tasks."""
         data, money = sections["data"], sections["campaign"]
         if self.task is None:
             error_at = money.error_at if self.price is not None else sections["limits"].error_at
@@ -396,7 +396,7 @@ class Campaign:
         if self.guesses is not None and self.task is None:
             raise sections["public"].error_at("tasks", "is for campaigns of tasks; name their column as [data] task")
         if (self.known is not None or self.guesses is not None) and self.public_source is not None:
-            raise sections["data"].error_at("public", "is given, and so is [public]; keep one of them")
+            raise sections["data"].error_at("public", "is given, although there is a table [public]; keep one of them")
         try:
             check_public(self.known or {}, self.model, self.columns)
         except DataError as error:
@@ -407,7 +407,7 @@ class Campaign:
             raise sections["data"].error_at("day", f"{self.rule.name} compares days; name the column that holds them")
         if self.rule.needs_rows and self.rows is None:
             raise sections["mechanism"].error(
-                f"{self.rule.name} needs [limits] rows, the most rows that a report may have: {self.rule.needs_rows}"
+                f"{self.rule.name} needs [limits] rows, the maximum number of rows in a report: {self.rule.needs_rows}"
             )
         for model in (self.model, *self.provider_models.values()):
             if refused := self.rule.refuses(model):
@@ -419,7 +419,7 @@ class Campaign:
         for key, is_set in (("days", self.days is not None), ("budget_per", self.per_day)):
             if is_set and not self.daily:
                 raise sections["campaign"].error_at(key, "there are no days without [data] day")
-        overrides = sections["model"].inner("providers", {})
+        overrides = sections["model"].subsection("providers", {})
         try:
             combine([self.model, *self.provider_models.values()])
         except IncompatibleModelsError as error:
@@ -430,14 +430,14 @@ class Campaign:
                 and isinstance(self.model, HasReduction)
                 and model.reduction != self.model.reduction
             ):
-                raise overrides.error_at(repr(name), "must have as many symbols as [model]")
+                raise overrides.error_at(repr(name), "must have the same number of symbols as [model]")
 
 
 def beside(campaign: Campaign, source: Source) -> list[str]:
-    """Return sources relative to the campaign file; signs in the names of its own folders are not patterns."""
+    """Return paths or patterns of a source, relative to the campaign file's folder, whose own name is no pattern."""
     base = "" if campaign.path is None else str(campaign.path.parent)
     sources = []
     for entry in map(str, [source] if isinstance(source, str | Path) else source):
-        is_pattern = any(sign in entry for sign in "*?[") and not (Path(base) / entry).exists()
+        is_pattern = any(character in entry for character in "*?[") and not (Path(base) / entry).exists()
         sources.append(str(Path(escape(base) if is_pattern else base) / entry))
     return sources

@@ -1,4 +1,7 @@
-"""Plain data as TOML, matrices row by row: tomli-w gives each number a line, and tomlkit takes sixty times as long."""
+"""Write plain data as TOML, with one line per row of a matrix.
+
+Of the usual libraries, tomli-w gives each number its own line, and tomlkit is sixty times slower.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ def _key(text: str) -> str:
 
 
 def _value(value: Any) -> str:
-    """Spell a value: texts, whole numbers, true and false are those of JSON but for one character."""
+    """Return a value as TOML: strings, integers and booleans as in JSON, which does not escape DEL."""
     if isinstance(value, list | tuple):
         cells = [_value(entry) for entry in value]
         if sum(map(len, cells)) + 2 * len(cells) > _WIDTH and all(isinstance(entry, list | tuple) for entry in value):

@@ -1,4 +1,4 @@
-"""Certificates: what is proved about a campaign, what is refuted, and what is undecided."""
+"""Certificates: what is proved, refuted or undecided about a campaign."""
 
 from troth.certificates.claims import Certificate, certify
 from troth.certificates.fit import Fit, check_fit

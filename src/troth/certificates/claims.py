@@ -1,4 +1,4 @@
-"""What is proved about a concrete campaign: one claim each, with verdict, margin, witness and basis."""
+"""Claims about a concrete campaign, each with its verdict, margin, witness and basis."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from troth.core.contract import Bounds, Models
     from troth.mechanisms import Rule
 
-_RAREST = 1e-4  # losses go with the square or the cube of a state's probability, and doubles have 16 digits
-_RIGHT_MODEL = Claim(
+_MIN_PROBABILITY = 1e-4  # of a state: losses scale with its square or cube, and doubles have 16 digits
+_MODEL_IS_CORRECT = Claim(
     "right model",
     "undecided",
     "the other claims assume the model, and no model can be proved right: test it on reports and on past days",
@@ -37,7 +37,7 @@ _RIGHT_MODEL = Claim(
 
 @dataclass(frozen=True)
 class Certificate:
-    """All claims about a campaign; prints as a list."""
+    """All claims about a campaign, which print as a list."""
 
     claims: tuple[Claim, ...]
 
@@ -45,20 +45,20 @@ class Certificate:
         for claim in self.claims:
             if claim.name == name:
                 return claim
-        raise KeyError(f"nothing is claimed about {name!r}; {self.claims[0].text if self.claims else ''}")
+        raise KeyError(f"there is no claim about {name!r}; {self.claims[0].text if self.claims else ''}")
 
     def __str__(self) -> str:
-        sign = {"proved": "✓", "refuted": "✗", "undecided": "?"}
+        symbols = {"proved": "✓", "refuted": "✗", "undecided": "?"}
         lines = []
         for claim in self.claims:
             basis = f" [{claim.basis}]" if claim.basis else ""
-            lines.append(f"{sign[claim.verdict]} {claim.name} ({claim.verdict}): {claim.text}{basis}")
+            lines.append(f"{symbols[claim.verdict]} {claim.name} ({claim.verdict}): {claim.text}{basis}")
             if claim.witness is not None:
                 lines.append(f"    witness: {claim.witness}")
         return "\n".join(lines)
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """Plain data, for JSON."""
+        """Return plain data for JSON."""
         return [asdict(claim) for claim in self.claims]
 
 
@@ -72,29 +72,29 @@ def certify(
     min_rows: Sequence[int] | None = None,
     drawn: Models | None = None,
 ) -> Certificate:
-    """Return what is proved about a campaign, what is refuted, and what is undecided.
+    """Return what is proved, refuted or undecided about a campaign.
 
-    Everything holds for all numbers of rows that providers may report: more of a peer's data never hide a lie, so what
-    is proved for the fewest rows of the peers holds for more. If the rule cannot pay the model, the only claim is
-    that it cannot, with the reason.
+    All claims hold for any admissible numbers of rows: more data of the peers never hide a lie, so a proof for the
+    minimum numbers of rows holds for larger ones. If the rule cannot pay the model, the only claim says so, with the
+    reason.
 
     Parameters
     ----------
     model
         One model, or one per provider.
     rows
-        The most rows that each provider may report.
+        The maximum number of rows of each provider.
     rule
-        The default rule, if none is given.
+        The rule of the campaign; by default, the default rule.
     values
         Declared bounds on values, for ranges.
     groups
-        One label per provider; members of a group are never each other's peers.
+        One label per provider; providers with the same label are never each other's peers.
     min_rows
-        The fewest rows that each provider reports. If they are not given, claims that depend on them say how many
-        suffice (``min_rows``), and are refuted only if the most do not suffice either.
+        The minimum number of rows of each provider. By default, claims that depend on it state how many rows suffice
+        (``min_rows``), and are refuted only if the maximum does not suffice.
     drawn
-        The models that peers are drawn from, where they know more than the model: the features of providers' rows.
+        The models that peers are drawn from, if they differ from ``model`` because they know the features of rows.
 
     Examples
     --------
@@ -106,9 +106,9 @@ def certify(
     2
     """
     rule = default_rule() if rule is None else rule
-    situations(model, rows, groups, min_rows)  # checks them
+    situations(model, rows, groups, min_rows)  # validates the arguments
     max_rows = [int(n) for n in rows]
-    if min_rows is not None and any(few > many for few, many in zip(min_rows, max_rows, strict=True)):
+    if min_rows is not None and any(low > high for low, high in zip(min_rows, max_rows, strict=True)):
         raise ParameterError(f"min_rows must not exceed rows, but {list(min_rows)!r} do exceed {max_rows!r}")
     try:
         rule = rule.prepared(model, rows, values)
@@ -116,22 +116,22 @@ def certify(
     except (MissingCapabilityError, UnboundedRangeError, ScoreOutOfRangeError) as error:
         return Certificate((Claim("payable", "refuted", f"{rule.name} cannot pay this model: {error}", "its needs"),))
     claims = [_with_witness(claim, rule, model, max_rows, groups) for claim in rule.claims(model, rows, values)]
-    exactly = any(claim.name == "truthful" and claim.verdict == "proved" and not claim.margin for claim in claims)
-    weakest, few, needed = _fewest(model, max_rows, groups, min_rows, rule.panels)
-    cases = situations(model, max_rows, groups, few)
-    paid = situations(model, max_rows, groups)
-    dependent = [_sensitive(rule, weakest, exactly), *_price(rule, cases, paid, exactly), *_k_rank(cases)]
+    exact = any(claim.name == "truthful" and claim.verdict == "proved" and not claim.margin for claim in claims)
+    sensitivity, peer_rows, sufficient = _weakest_sensitivity(model, max_rows, groups, min_rows, rule.panels)
+    smallest = situations(model, max_rows, groups, peer_rows)
+    largest = situations(model, max_rows, groups)
+    claims_on_rows = [_sensitive(rule, sensitivity, exact), *_price(rule, smallest, largest, exact), *_k_rank(smallest)]
     peers = model if drawn is None else drawn
-    proofs = [*claims, *(_with_min_rows(claim, needed) for claim in dependent)]
-    limited = (claim.in_the_limit(peers, draws=rule.needs_seed) for claim in proofs)
-    return Certificate((*limited, *_approximate(peers), _RIGHT_MODEL))
+    claims += [_with_min_rows(claim, sufficient) for claim in claims_on_rows]
+    limited = (claim.in_the_limit(peers, draws=rule.needs_seed) for claim in claims)
+    return Certificate((*limited, *_claims_about_model(peers), _MODEL_IS_CORRECT))
 
 
 def weakest(certificates: Sequence[Certificate]) -> Certificate:
-    """Return the weakest form of every claim over several campaigns, such as days with other rows."""
-    refused = next((certificate for certificate in certificates if certificate.claims[0].name == "payable"), None)
-    if refused is not None or len(certificates) == 1:
-        return refused or certificates[0]
+    """Return the weakest form of every claim over several campaigns, such as days with different rows."""
+    unpayable = next((certificate for certificate in certificates if certificate.claims[0].name == "payable"), None)
+    if unpayable is not None or len(certificates) == 1:
+        return unpayable or certificates[0]
 
     def strength(claim: Claim) -> tuple[int, float]:
         margin = claim.margin or 0.0
@@ -142,8 +142,8 @@ def weakest(certificates: Sequence[Certificate]) -> Certificate:
     return Certificate(tuple(min((claims[name] for claims in by_name), key=strength) for name in shared))
 
 
-def _approximate(model: Models) -> list[Claim]:
-    """Return what is not exact about a model's evidence and draws, and what it assumes about θ."""
+def _claims_about_model(model: Models) -> list[Claim]:
+    """Return claims about approximations of the models and about their assumptions on θ."""
     models, source = one_each(model), "the family's own declaration"
     counts = Counter(declared(model).approximation for model in models)
     assumptions = dict.fromkeys(declared(model).assumption for model in models)
@@ -156,27 +156,27 @@ def _approximate(model: Models) -> list[Claim]:
 
 
 def _with_witness(claim: Claim, rule: Rule, model: Models, rows: Sequence[int], groups: Sequence[Any] | None) -> Claim:
-    """Add the round that shows what a rule does not promise, without which it is not refuted."""
+    """Add a round as the witness of a refuted claim about payments; without one, the claim is undecided."""
     lowest = claim.name == "individually rational"
     if claim.verdict != "refuted" or claim.witness is not None or not (lowest or claim.name == "budget feasible"):
         return claim
     extreme = extreme_round(rule, model, rows, groups, lowest=lowest)
-    largest = 1.0 if np.isfinite(rule.cap(len(rows), budget=1.0)).all() else 0.0  # without caps, any payment
-    if extreme is not None and (extreme[0] < 0 if lowest else extreme[0] > largest):
+    limit = 1.0 if np.isfinite(rule.cap(len(rows), budget=1.0)).all() else 0.0  # without caps, any payment
+    if extreme is not None and (extreme[0] < 0 if lowest else extreme[0] > limit):
         return replace(claim, margin=extreme[0], witness=extreme[1])
     return replace(claim, verdict="undecided", text=f"{claim.text}; no such round was drawn here")
 
 
-def _fewest(
+def _weakest_sensitivity(
     model: Models, max_rows: list[int], groups: Sequence[Any] | None, min_rows: Sequence[int] | None, panels: int
 ) -> tuple[Sensitivity, list[int], int | None]:
-    """Return the weakest sensitivity, for which rows of peers, and how many of everybody's rows that needs.
+    """Return the weakest sensitivity of any provider, the rows of peers, and how many rows of every provider suffice.
 
-    What some rows of peers distinguish more rows distinguish too: the smaller dataset is a part of the larger. So the
-    fewest rows for which it is proved are found by doubling and halving.
+    Peers with more rows distinguish at least as much, because the smaller dataset is a part of the larger one. So the
+    minimum number of rows for a proof is found by doubling and bisection.
     """
 
-    def weakest(rows: Sequence[int]) -> Sensitivity:
+    def sensitivity(rows: Sequence[int]) -> Sensitivity:
         cases = list(zip(*(situations(model, max_rows, groups, rows, split) for split in (1, panels)), strict=True))
         liars = [case for case in cases if case[0][1]] or cases
         sensitivities = [
@@ -185,13 +185,13 @@ def _fewest(
         return min(sensitivities, key=lambda case: (STRENGTH[case.verdict], case.margin or 0.0))
 
     if min_rows is not None:
-        return weakest(min_rows), [int(n) for n in min_rows], None
-    best, low, high = weakest(max_rows), 0, max(max_rows)
+        return sensitivity(min_rows), [int(n) for n in min_rows], None
+    best, low, high = sensitivity(max_rows), 0, max(max_rows)
     if best.verdict != "proved":
         return best, max_rows, None
     while high - low > 1:
-        middle = max(1, min(2 * low, (low + high) // 2))  # few rows are quick to decide
-        trial = weakest([min(n, middle) for n in max_rows])
+        middle = max(1, min(2 * low, (low + high) // 2))  # small numbers are fast to decide
+        trial = sensitivity([min(n, middle) for n in max_rows])
         if trial.verdict != "proved":
             low = middle
         else:
@@ -200,7 +200,7 @@ def _fewest(
 
 
 def _with_min_rows(claim: Claim, rows: int | None) -> Claim:
-    """State a claim with the rows that it needs of everybody."""
+    """Add to a proved claim the number of rows that it needs from every provider."""
     if rows is None or claim.verdict != "proved":
         return claim
     condition = f", if every provider reports at least {rows} row{'s' if rows > 1 else ''}"
@@ -219,81 +219,83 @@ def _k_rank(cases: list[Any]) -> list[Claim]:
 def _sensitivity(model: Model, rows: int, peers: Any) -> Sensitivity:
     proved = model.sensitivity(rows, peers) if isinstance(model, HasSensitivity) else unproved(model)
     if proved.verdict == "proved" and isinstance(model, HasFiniteStates):
-        rarest = float(model.posterior_probabilities(empty_round(model, 1).own).min())
-        if rarest < _RAREST:
-            reason = f"a state has a probability of {rarest:.1g}, and the cost of lies about it is lost in rounding"
+        smallest = float(model.posterior_probabilities(empty_round(model, 1).own).min())
+        if smallest < _MIN_PROBABILITY:
+            reason = f"a state has a probability of {smallest:.1g}, and the cost of lies about it is lost in rounding"
             return replace(proved, verdict="undecided", reason=reason)
     return proved
 
 
-def _in_a_panel(case: Any, panel: Any) -> Sensitivity:
+def _in_a_panel(all_peers: Any, panel: Any) -> Sensitivity:
     """Return the sensitivity of a mean over panels.
 
-    What the largest panel distinguishes the mean does, and what all peers together do not distinguish no panel does.
+    The mean distinguishes whatever the largest panel does, and no panel distinguishes more than all peers together.
     """
-    among = _sensitivity(*panel)
-    if among.verdict == "proved":
-        return replace(among, reason=f"{among.reason}, in the largest panel")
-    together = _sensitivity(*case)
+    in_panel = _sensitivity(*panel)
+    if in_panel.verdict == "proved":
+        return replace(in_panel, reason=f"{in_panel.reason}, in the largest panel")
+    together = _sensitivity(*all_peers)
     if together.verdict == "refuted":
         return together
-    return Sensitivity("undecided", f"one panel of the peers alone may not distinguish all posteriors ({among.reason})")
+    reason = f"one panel of the peers alone may not distinguish all posteriors ({in_panel.reason})"
+    return Sensitivity("undecided", reason)
 
 
-def _sensitive(rule: Rule, weakest: Sensitivity, exactly: bool) -> Claim:
-    verdict, reason = weakest.verdict, weakest.reason
-    if verdict == "proved" and not (rule.strict and exactly):
+def _sensitive(rule: Rule, sensitivity: Sensitivity, exact: bool) -> Claim:
+    verdict, reason = sensitivity.verdict, sensitivity.reason
+    if verdict == "proved" and not (rule.strict and exact):
         free = rule.free_lies or "some lie may be free"
         text = f"peers distinguish all posteriors, but the rule is not strictly truthful, so {free}"
-        return Claim("sensitive", "undecided", text, "strict properness", weakest.margin)
+        return Claim("sensitive", "undecided", text, "strict properness", sensitivity.margin)
     if verdict == "proved" and rule.strict_when:
         reason += f", {rule.strict_when}"
-    words = {
+    statements = {
         "proved": "every report with another posterior earns strictly less",
         "refuted": "some lie is free",
         "undecided": "it is not known whether some lie is free",
     }
-    basis = "Theorems on sensitivity, E3, E15"
-    return Claim("sensitive", verdict, f"{words[verdict]}: {reason}", basis, weakest.margin, weakest.witness)
+    text, basis = f"{statements[verdict]}: {reason}", "Theorems on sensitivity, E3, E15"
+    return Claim("sensitive", verdict, text, basis, sensitivity.margin, sensitivity.witness)
 
 
-def _remaining_part(paid: list[Any], low: float) -> float:
-    """Return the part of a quadratic price that is left where PMI = 0 is paid as a score of ``low``, not of −∞.
+def _remaining_fraction(cases: list[Any], low: float) -> float:
+    """Return the fraction of a quadratic price that remains if PMI = 0 is paid as a score of ``low`` instead of −∞.
 
-    Proof. Let q be the truth's forecast of the peers, p the report's, z the mass of q where p is 0, and M ≥ 1 the least
-    by which other scores exceed ``low``. The lie loses (1 − z)(KL(q'‖p) + ln(1 − z)) nats where p is positive, with q'
-    the rest of q scaled to mass 1, and at least zM elsewhere. As (1 − z)ln(1 − z) ≥ −z + z²/2, and by Pinsker's
-    inequality, that is at least (M − ½)z² + 2(1 − z)T², T the total variation between q' and p. That between q and p is
-    at most z + (1 − z)T, and its square, by Cauchy and Schwarz, at most 1/(M − ½) + ½ times the loss; without zeros it
-    is at most ½ times. ∎
+    Proof. Let q be the truth's forecast of the peers, p the report's, z the mass of q where p is 0, and let M ≥ 1 be
+    the minimum by which other scores exceed ``low``. Where p is positive, the lie loses (1 − z)(KL(q'‖p) + ln(1 − z))
+    nats, with q' the rest of q normalized to mass 1; elsewhere it loses at least zM. As (1 − z)ln(1 − z) ≥ −z + z²/2,
+    and by Pinsker's inequality, the total is at least (M − ½)z² + 2(1 − z)T², with T the total variation between q' and
+    p. The total variation between q and p is at most z + (1 − z)T. By Cauchy-Schwarz, its square is at most
+    1/(M − ½) + ½ times the loss; without zeros it is at most ½ times the loss. ∎
     """
-    extremes = [own.log_pmi_extremes(limit, peers) for own, limit, peers in paid if isinstance(own, HasScoreRange)]
+    extremes = [own.log_pmi_extremes(limit, peers) for own, limit, peers in cases if isinstance(own, HasScoreRange)]
     above = min((bounds.low - low for bounds in extremes if bounds.impossible), default=inf)
     return 1.0 if above == inf else (above - 0.5) / (above + 1.5)
 
 
-def _price(rule: Rule, cases: list[Any], paid: list[Any], exactly: bool) -> list[Claim]:
-    """Return what a lie costs at least: in nats of log score, or in shares of the cap.
+def _price(rule: Rule, smallest: list[Any], largest: list[Any], exact: bool) -> list[Claim]:
+    """Return claims about the minimum cost of a lie, in nats of log score or in shares of the cap.
 
-    ``cases`` have the fewest rows of peers, and ``paid`` the most. More rows never lower a Kullback-Leibler divergence,
-    but they may lower a loss where PMI = 0 is paid as the low end of a range: a linear price is then stated only if
-    rows are fixed.
+    In the cases ``smallest`` and ``largest``, peers have their minimum and maximum rows. More rows never decrease a
+    Kullback-Leibler divergence, but they may decrease a loss if PMI = 0 is paid as the low end of a range: a linear
+    price is then stated only if rows are fixed.
     """
-    scale = rule.price_scale(exactly)
+    scale = rule.price_scale(exact)
     low = -inf if scale is None else scale.low
-    possible = [own.price_of_lying(limit, peers, low) for own, limit, peers in cases if isinstance(own, HasSensitivity)]
+    able = [case for case in smallest if isinstance(case[0], HasSensitivity)]
+    possible = [own.price_of_lying(limit, peers, low) for own, limit, peers in able]
     prices = [price for price in possible if price is not None]
-    if scale is None or len(prices) < len(cases):
-        condition = "under this range" if len(prices) == len(cases) else "here"
+    if scale is None or len(prices) < len(smallest):
+        condition = "under this range" if len(prices) == len(smallest) else "here"
         return [Claim("price of lying", "undecided", f"the cost of lies {condition} is measured by audit", "")]
-    part = 1.0 if low == -inf else _remaining_part(paid, low)
-    squared = part * min(price.quadratic for price in prices)
-    verdict: Verdict = "proved" if squared > 0 else "undecided"
-    text = f"a lie that moves the posterior by Δ loses at least {squared / scale.width:.3g}·‖Δ‖² of {scale.unit}"
-    claims = [Claim("price of lying", verdict, text, "E4", squared / scale.width)]
-    linear = [price.linear for price in prices if price.linear is not None]
-    if len(linear) == len(prices) and (part == 1 or cases == paid):
-        slope = min(linear) / scale.width
+    fraction = 1.0 if low == -inf else _remaining_fraction(largest, low)
+    quadratic = fraction * min(price.quadratic for price in prices)
+    verdict: Verdict = "proved" if quadratic > 0 else "undecided"
+    text = f"a lie that moves the posterior by Δ loses at least {quadratic / scale.width:.3g}·‖Δ‖² of {scale.unit}"
+    claims = [Claim("price of lying", verdict, text, "E4", quadratic / scale.width)]
+    slopes = [price.linear for price in prices if price.linear is not None]
+    if len(slopes) == len(prices) and (fraction == 1 or smallest == largest):
+        slope = min(slopes) / scale.width
         verdict = "proved" if slope > 0 else "undecided"
         text = f"over all admissible reports a lie loses at least {slope:.3g}·‖Δ‖ of {scale.unit}"
         claims.append(Claim("linear price of lying", verdict, text, "E4, enumeration", slope))

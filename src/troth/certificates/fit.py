@@ -1,4 +1,4 @@
-"""Whether the model is plausible for these reports, checked before paying, because truthfulness assumes the model."""
+"""Check whether the model fits the reports, before they are paid, because truthfulness assumes the model."""
 
 from __future__ import annotations
 
@@ -22,18 +22,22 @@ BOUND = (
 
 @dataclass(frozen=True)
 class Fit:
-    """How the reports' scores compare with scores simulated from the model.
+    """A comparison of the reports' scores with scores simulated from the model.
 
     Attributes
     ----------
     p_value
-        The probability, under the model, that the oddest of the checks is at least as odd as here.
+        The probability, under the model, that the most extreme check is at least as extreme as observed.
     p_values
-        The same for each check by itself.
+        The two-sided p-value of each check by itself.
     observed, expected
-        The checks' values, and their means under the model.
+        The value of each check, and its mean under the model.
+    level
+        The significance level.
+    simulations
+        The number of simulations.
     warning
-        Why the model is poor for these reports although they may fit it, if the family can tell.
+        Why the model's approximation is poor for these reports, even if they fit it; empty if it is good or unknown.
     """
 
     p_value: float
@@ -46,7 +50,7 @@ class Fit:
 
     @property
     def plausible(self) -> bool:
-        """Whether the reports could come from the model: its p-value is not below the level."""
+        """Whether the model fits: the p-value is not below the level."""
         return self.p_value >= self.level
 
     @property
@@ -56,7 +60,7 @@ class Fit:
 
     @property
     def title(self) -> str:
-        """The verdict and its p-value, in a line."""
+        """The verdict and its p-value, in one line."""
         doubtful = ", and its fit is doubtful" if self.verdict == "doubtful" else ""
         verdict = "THE MODEL DOES NOT FIT these reports"
         if self.plausible:
@@ -89,17 +93,17 @@ def check_fit(
 ) -> Fit:
     """Compare the scores of actual reports with scores of reports that the model draws with the same design.
 
-    Under the model E[1/PMI] over matched pairs is 1. Beside that mean, the mean, the spread and the least of the scores
-    are compared with their simulated distribution. Simulations are compared with each other in the same way, so
-    the p-value of all checks together is exact: if the model is right, it is below the level with at most that
-    probability.
+    The checks are the mean of 1/PMI over matched pairs, which is 1 in expectation under the model, and the mean, the
+    spread and the minimum of the scores. Each is compared with its simulated distribution. Simulations are compared
+    with each other in the same way, so the p-value of all checks together is exact: under a correct model, it is below
+    the level with probability at most that level.
 
     Parameters
     ----------
     statistics
         Reports, ``(provider, statistic)`` or ``(day, provider, statistic)``; days are pooled.
     rows
-        Numbers of rows, only where statistics do not say them.
+        Numbers of rows; needed only if the statistics do not determine them.
 
     Examples
     --------
@@ -120,9 +124,9 @@ def check_fit(
     simulated = _checks(model, _simulate(model, days, rows, simulations, rng))
     actual = _checks(model, days[None])
     pooled = {name: np.concatenate([actual[name], simulated[name]]) for name in simulated}
-    oddest = np.max([_distance(values) for values in pooled.values()], axis=0)
+    most_extreme = np.max([_distance(values) for values in pooled.values()], axis=0)
     return Fit(
-        float((oddest >= oddest[0]).mean()),
+        float((most_extreme >= most_extreme[0]).mean()),
         {name: _two_sided(values) for name, values in pooled.items()},
         {name: float(value[0]) for name, value in actual.items()},
         {name: float(sample.mean()) for name, sample in simulated.items()},
@@ -133,15 +137,15 @@ def check_fit(
 
 
 def warning_about(model: Models, statistics: Array) -> str:
-    """Return why a model is poor for reports, from the first model that can tell; empty if it is good."""
+    """Return the warning of the first model that can give one about reports; empty if there is none."""
     first = next((member for member in one_each(model) if isinstance(member, WarnsAboutReports)), None)
     return first.warning_about(statistics) if first is not None else ""
 
 
 def why_unchecked(model: Model, width: int) -> str:
-    """Return why the fit of a model cannot be checked on any reports; empty if it can draw an empty report.
+    """Return why the fit of a model cannot be checked on any reports; empty if it can.
 
-    ``width`` is how many numbers its statistics have.
+    ``width`` is the length of its statistics.
 
     Examples
     --------
@@ -157,7 +161,7 @@ def why_unchecked(model: Model, width: int) -> str:
 
 
 def _distance(values: Array) -> Array:
-    """Return how far values lie from their median, in units of the 5% or the 95% quantile on their side."""
+    """Return distances from the median, in units of the distance of the 5% or 95% quantile on the same side."""
     low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
     unit = np.where(values < middle, middle - low, high - middle)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -165,7 +169,7 @@ def _distance(values: Array) -> Array:
 
 
 def _two_sided(values: Array) -> float:
-    """Return the part of values that are at least as far out as the first, on its side, twice."""
+    """Return the two-sided p-value of the first value: twice the fraction of values beyond it, on its side."""
     return float(min(1.0, 2 * min((values >= values[0]).mean(), (values <= values[0]).mean())))
 
 
@@ -180,8 +184,8 @@ def _simulate(model: Any, days: Array, rows: Any, simulations: int, rng: Generat
     theta = models[0].draw_parameters(rng, (simulations, len(days)))
     out = np.empty((simulations, *days.shape))
     for provider, member in enumerate(models):
-        of_provider = None if rows is None else np.broadcast_to(rows, days.shape[:-1])[:, provider].astype(np.float64)
-        design = design_of(member, days[:, provider], of_provider)
+        sizes = None if rows is None else np.broadcast_to(rows, days.shape[:-1])[:, provider].astype(np.float64)
+        design = design_of(member, days[:, provider], sizes)
         out[:, :, provider] = member.draw_statistics(rng, theta, design[None])
     return out
 

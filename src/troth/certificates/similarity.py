@@ -1,4 +1,4 @@
-"""Datasets that are too similar: copies across providers, from statistics and, if given, from rows."""
+"""Detection of copies across providers, from statistics and, if available, from rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from troth.core.contract import (
 )
 from troth.core.errors import MissingCapabilityError
 from troth.core.provider_models import one_each
-from troth.mechanisms.round import places_of
+from troth.mechanisms.round import indexes_by_label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NearDuplicates:
-    """Two providers, by their numbers in the round, whose data are too similar, and why.
+    """Two providers, by their indexes in the round, whose data are too similar, and why.
 
-    ``chance`` is the probability that honest data of these two would be so alike, where it is known.
+    ``chance`` is the probability that their honest data would be so similar, if known.
     """
 
     providers: tuple[int, int]
@@ -51,11 +51,11 @@ def find_near_duplicates(
 ) -> list[NearDuplicates]:
     """Flag pairs of providers with identical or near-identical data.
 
-    From statistics: pairs of the same design that are nearer to each other than chance allows, and multiples of each
-    other. Chance is simulated from the model and shared among all pairs, so that a round of honest providers is flagged
-    with probability ``level`` at most; few labels are alike as a matter of course and are not flagged. From rows: more
-    than half of the rows of the smaller dataset in common, to nine digits, where values are continuous. Numbers of
-    ``rows`` are needed only where statistics do not say them.
+    Based on statistics, this flags pairs of the same design that are closer than chance explains, and multiples of each
+    other. Chance is simulated from the model, with a correction for the number of pairs: a round of honest providers is
+    flagged with probability at most ``level``. Small datasets of labels often coincide and are not flagged. Based on
+    rows with continuous values, this flags pairs that share more than half of the rows of the smaller dataset, to nine
+    digits. Numbers of ``rows`` are needed only if the statistics do not determine them.
 
     Examples
     --------
@@ -69,27 +69,27 @@ def find_near_duplicates(
     t = np.asarray(statistics, dtype=np.float64)
     models = one_each(model, len(t))
     pairs: list[NearDuplicates] = []
-    members = places_of(models)
-    for group_model, providers in members.items():
-        places = np.array(providers, dtype=np.intp)
-        sizes = None if rows is None else np.broadcast_to(np.asarray(rows, dtype=np.float64), len(t))[places]
-        pairs += _similar_pairs(group_model, t[places], sizes, places, level, rng, draws)
-        if _continuous(group_model):
-            pairs += _multiples(t[places], places)
-    if datasets is not None and all(_continuous(group_model) for group_model in members):
+    providers_by_model = indexes_by_label(models)
+    for group_model, providers in providers_by_model.items():
+        indexes = np.array(providers, dtype=np.intp)
+        sizes = None if rows is None else np.broadcast_to(np.asarray(rows, dtype=np.float64), len(t))[indexes]
+        pairs += _similar_pairs(group_model, t[indexes], sizes, indexes, level, rng, draws)
+        if _is_continuous(group_model):
+            pairs += _multiples(t[indexes], indexes)
+    if datasets is not None and all(_is_continuous(group_model) for group_model in providers_by_model):
         pairs += _shared_rows(datasets)
     return sorted({(pair.providers, pair.why): pair for pair in pairs}.values(), key=lambda pair: pair.providers)
 
 
-def _continuous(model: Any) -> bool:
+def _is_continuous(model: Any) -> bool:
     return not (isinstance(model, HasSupport) and model.support.integer)
 
 
 def _similar_pairs(
-    model: Any, t: Array, rows: Array | None, places: Indexes, level: float, rng: Generator, draws: int
+    model: Any, t: Array, rows: Array | None, providers: Indexes, level: float, rng: Generator, draws: int
 ) -> list[NearDuplicates]:
-    """Find pairs of the same design nearer than chance allows, in units of how much such data vary."""
-    from scipy.spatial import cKDTree  # takes long to load
+    """Find pairs of the same design closer than chance explains, in units of the spread of such data."""
+    from scipy.spatial import cKDTree  # slow to import
 
     if len(t) < 2 or not (isinstance(model, SamplesPosterior) and isinstance(model, SamplesStatistics)):
         return []
@@ -97,24 +97,25 @@ def _similar_pairs(
         designs = design_of(model, t, rows)
     except MissingCapabilityError:
         return []
+    finite = np.nan_to_num(t, neginf=-1e6)
     possible_pairs = len(t) * (len(t) - 1) / 2
     pairs = []
     for group in _groups(np.round(designs, 6)):
-        sample = np.nan_to_num(t[group[0]], neginf=-1e6)
+        sample = finite[group[0]]
         theta = model.draw_posterior(rng, np.broadcast_to(t[group[0]], (draws, t.shape[1])))
         fresh = np.nan_to_num(model.draw_statistics(rng, theta, designs[group[0]][None]), neginf=-1e6)
         spread = fresh.std(axis=0)
         varying = spread > 1e-12 * (1 + np.abs(sample))
         if not varying.any():
-            continue  # empty reports are all alike
-        scaled = np.nan_to_num(t[group], neginf=-1e6)[:, varying] / spread[varying]
+            continue  # all empty reports are equal
+        scaled = finite[group][:, varying] / spread[varying]
         nearest = (np.abs(fresh[:, varying] - sample[varying]) / spread[varying]).max(axis=1)
         same = float((nearest < 1e-9).mean())
         if same > level / possible_pairs / 2:
-            continue  # discrete, and likely by chance
-        radius = max(level / possible_pairs, 1e-9) if _continuous(model) else 1e-9
+            continue  # discrete data that often coincide by chance
+        radius = max(level / possible_pairs, 1e-9) if _is_continuous(model) else 1e-9
         for i, j in sorted(cKDTree(scaled).query_pairs(radius, p=np.inf)):
-            first, second = sorted((int(places[group[i]]), int(places[group[j]])))
+            first, second = sorted((int(providers[group[i]]), int(providers[group[j]])))
             exact = np.array_equal(t[group[i]], t[group[j]])
             reason = "the same statistics" if exact else "nearly the same statistics"
             pairs.append(NearDuplicates((first, second), reason, same))
@@ -122,13 +123,14 @@ def _similar_pairs(
 
 
 def _groups(keys: Array) -> list[Indexes]:
+    """Return the indexes of equal rows, for every row that occurs more than once."""
     _, inverse, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
     order = np.argsort(inverse.ravel(), kind="stable")
     return [part for part in np.split(order, np.cumsum(counts)[:-1]) if len(part) > 1]
 
 
-def _multiples(t: Array, places: Indexes) -> list[NearDuplicates]:
-    """Find reports that are whole multiples of others: the same rows, replicated."""
+def _multiples(t: Array, providers: Indexes) -> list[NearDuplicates]:
+    """Find reports that are integer multiples of others: the same rows, replicated."""
     usable = np.flatnonzero(np.isfinite(t).all(axis=1) & (np.abs(t).sum(axis=1) > 0))
     if len(usable) < 2:
         return []
@@ -139,12 +141,13 @@ def _multiples(t: Array, places: Indexes) -> list[NearDuplicates]:
         for other in group:
             ratio = float(size[other] / size[smallest])
             if round(ratio) >= 2 and abs(ratio - round(ratio)) < 1e-8:
-                first, second = sorted((int(places[usable[smallest]]), int(places[usable[other]])))
+                first, second = sorted((int(providers[usable[smallest]]), int(providers[usable[other]])))
                 multiples.append(NearDuplicates((first, second), f"the same statistics {round(ratio)} times"))
     return multiples
 
 
 def _shared_rows(datasets: Sequence[Any]) -> list[NearDuplicates]:
+    """Find datasets that share more than half of the rows of the smaller one."""
     owners: defaultdict[str, Counter[int]] = defaultdict(Counter)
     sizes = []
     for provider, data in enumerate(datasets):

@@ -1,4 +1,4 @@
-"""What is proved about a campaign of many small tasks, and what a wrong label costs on one of them, exactly."""
+"""Claims about a campaign of many small tasks, including the exact cost of a wrong label on a task."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from troth.core.contract import Array
     from troth.mechanisms import Rule
 
-_KINDS = 40  # of tasks, on which losses are computed
+_MAX_KINDS = 40  # kinds of tasks on which losses are computed
 
 
 def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certificate:
-    """Return what is proved about tasks with these likelihoods, ``guessed`` from the paid reports or not."""
+    """Return claims about tasks; ``guessed`` says whether their likelihoods were guessed from the paid reports."""
     truthful, empty = promises(tasks, rule)
     text = "each task pays between 0 and the price, for any answers"
     bounded = Claim("bounded", "proved", text, "by construction", rests_on="nothing")
@@ -36,15 +36,15 @@ def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certifi
 
 
 def promises(tasks: Tasks, rule: Rule) -> tuple[Claim, Claim]:
-    """Claim that true answers are best, and that an uninformative answer earns the empty share."""
+    """Return the claims that true answers are best, and that uninformed answers earn at most the empty share."""
     truthful = _truthful(tasks, rule)
-    empty = _uninformed(tasks, rule, exactly=truthful.verdict == "proved" and not truthful.margin)
+    empty = _uninformed(tasks, rule, exact=truthful.verdict == "proved" and not truthful.margin)
     likelihoods, draws = tasks.likelihoods, rule.needs_seed
     return truthful.in_the_limit(likelihoods, draws=draws), empty.in_the_limit(likelihoods, draws=draws)
 
 
 def _truthful(tasks: Tasks, rule: Rule) -> Claim:
-    """Claim for all tasks what holds on each: a mean over tasks gains no more than its largest term."""
+    """Return the claim for all tasks from the claim for each: a mean gains no more than its largest term."""
     together = "tasks are independent under the model, and a payment is a sum over tasks"
     if rule.truthful_by:
         text = f"no set of answers has a higher expected payment than the true answers: {together}"
@@ -52,13 +52,13 @@ def _truthful(tasks: Tasks, rule: Rule) -> Claim:
     if tasks.known is not None:
         text = f"the proofs about {rule.name} depend on a range, and public data about tasks change it"
         return Claim("truthful", "undecided", text, "")
-    most = int(tasks.likelihoods[0].reduction.rows(tasks.summaries).max(initial=1))
+    max_rows = int(tasks.likelihoods[0].reduction.rows(tasks.summaries).max(initial=1))
     models = [tasks.likelihoods[number] for number in tasks.likelihood_of]
-    claim = rule.truthful(models, [most] * len(models))
+    claim = rule.truthful(models, [max_rows] * len(models))
     return replace(claim, text=f"on each task {claim.text}; {together}")
 
 
-def _uninformed(tasks: Tasks, rule: Rule, exactly: bool) -> Claim:
+def _uninformed(tasks: Tasks, rule: Rule, exact: bool) -> Claim:
     name = "uninformed answers earn at most the empty share"
     if rule.needs_seed and not rule.constant_empty_share:
         return Claim(name, "undecided", f"{rule.name} draws what it pays for an uninformative answer", "")
@@ -69,7 +69,7 @@ def _uninformed(tasks: Tasks, rule: Rule, exactly: bool) -> Claim:
             f"a peer it is {alone:.3g} of the price, so it pays to make up tasks that nobody else works on"
         )
         return Claim(name, "refuted", text, "definition", alone, witness="a task with one answer", rests_on="nothing")
-    if not exactly:
+    if not exact:
         text = "a made-up answer may earn more than the empty share, by as much as a lie may gain"
         return Claim(name, "undecided", text, "")
     text = (
@@ -114,9 +114,9 @@ def _strict(tasks: Tasks, rule: Rule) -> Claim:
 
 
 def expected_shares(rule: Rule, own: Any, peers: Sequence[Any]) -> Array:
-    """Return E[share | true label, reported label] on a task of a provider and its peers, exactly, ``(label, label)``.
+    """Return E[share | true label, reported label] of a provider on a task with its peers, exactly, ``(label, label)``.
 
-    Models are of labels with finitely many classes, in one space of statistics.
+    The models must be of labels with finitely many classes, in a shared space of statistics.
 
     Examples
     --------
@@ -145,16 +145,16 @@ def expected_shares(rule: Rule, own: Any, peers: Sequence[Any]) -> Array:
 
 
 def _min_loss(tasks: Tasks, rule: Rule) -> tuple[float, int, tuple[int, int]]:
-    """Return the least that a wrong label costs on some kinds of tasks, exactly, how many were tried, and which labels.
+    """Return the exact minimum cost of a wrong label over a sample of tasks, with the sample size and the labels.
 
-    The labels are the true one and the one that is reported instead.
+    The labels are the true one and the reported one.
     """
     size = tasks.summaries.shape[1]
     group, likelihood = tasks.group[tasks.provider], tasks.likelihood_of[tasks.provider]
     count = count_peers(tasks)
     candidates = np.flatnonzero((count > 0) & (size ** (count + 1.0) <= MAX_OUTCOMES))
-    worst, labels_of_worst = np.inf, (0, 0)
-    sample = np.random.default_rng(0).permutation(candidates)[:_KINDS]
+    min_loss, cheapest = np.inf, (0, 0)
+    sample = np.random.default_rng(0).permutation(candidates)[:_MAX_KINDS]
     for report in sample:
         on_task = np.arange(*np.searchsorted(tasks.task, tasks.task[report] + np.arange(2)))
         peers = on_task[group[on_task] != group[report]]
@@ -164,7 +164,7 @@ def _min_loss(tasks: Tasks, rule: Rule) -> tuple[float, int, tuple[int, int]]:
         own, *others = models
         expected = expected_shares(rule, own, others)
         loss = np.diag(expected)[:, None] - expected + np.where(np.eye(size, dtype=bool), np.inf, 0.0)
-        if loss.min() < worst:
-            worst, (true, reported) = float(loss.min()), np.unravel_index(int(loss.argmin()), loss.shape)
-            labels_of_worst = int(true), int(reported)
-    return worst, len(sample), labels_of_worst
+        if loss.min() < min_loss:
+            min_loss, (true, reported) = float(loss.min()), np.unravel_index(int(loss.argmin()), loss.shape)
+            cheapest = int(true), int(reported)
+    return min_loss, len(sample), cheapest

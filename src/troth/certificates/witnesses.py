@@ -1,4 +1,4 @@
-"""Rounds that show what a rule does not promise: a negative payment, or one above any budget."""
+"""Rounds that refute a promise of a rule: a negative payment, or one above the cap."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _ROUNDS, _MAX_ROWS, _DRAWS = 256, 32, 4
 def extreme_round(
     rule: Rule, model: Models, rows: Sequence[int], groups: Sequence[Any] | None = None, *, lowest: bool
 ) -> tuple[float, Any] | None:
-    """Return the lowest share in simulations of two who disagree, or the highest of two who agree, and their reports.
+    """Return the lowest share of two providers who disagree, or the highest of two who agree, with their reports.
 
-    Only the two largest providers report, in simulations of the model: the one as if in another world than the
-    other, or both in the same. None where nothing can be drawn, or nobody has a peer.
+    Only the largest provider and its largest peer report, in simulations of the model: with different θ for the lowest
+    share, and with the same θ for the highest. Returns None if the model cannot draw data, or there are no peers.
     """
     models = one_each(model, len(rows))
     labels = list(range(len(rows)) if groups is None else groups)

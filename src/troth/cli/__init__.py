@@ -1,4 +1,4 @@
-"""The command line: local commands, the commands of a service, and the commands that talk to one."""
+"""The command line: local commands, commands that run a service, and commands that talk to one."""
 
 from troth.cli.commands import app as app
 from troth.cli.commands import main as main

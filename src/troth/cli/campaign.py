@@ -1,4 +1,4 @@
-"""Commands on a campaign file: try the example, begin one, commit to its seed, pay, and a provider's statistics."""
+"""Commands on campaign files: run the demo, start a campaign, commit to its seed, pay, and make statistics."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def demo(
 
 
 def init(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.", show_default=False)],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to create.", show_default=False)],
     family: Annotated[
         str | None,
         typer.Option(help="The name of the model's family.", show_default="the first, or guessed from --data"),
@@ -102,8 +102,8 @@ def init(
         unused = [option for option, value in other_options.items() if value is not None]
         if unused:
             raise ParameterError(f"{unused[0]} cannot be combined with --task: edit the campaign file afterwards")
-        of_table = {"provider": provider, "task": task, "columns": column, "family": family}
-        _init_tasks(directory, data, as_json, **of_table, price=price, currency=currency, budget=budget)
+        table_options = {"provider": provider, "task": task, "columns": column, "family": family}
+        _init_tasks(directory, data, as_json, **table_options, price=price, currency=currency, budget=budget)
         return
     if price is not None:
         raise ParameterError("--price is for reports on tasks: name their column with --task")
@@ -118,7 +118,7 @@ def init(
 
 
 def _init_example(directory: Path, as_json: bool, **settings: Any) -> None:
-    """Write a campaign with drawn data, if the family can draw any."""
+    """Write a campaign with example data, if the family can draw some."""
     from troth.campaigns.starter.examples import init as write_example
     from troth.campaigns.terms import Campaign
 
@@ -151,7 +151,7 @@ def _init_for_data(
     money: dict[str, Any],
     columns: dict[str, Any],
 ) -> None:
-    """Write a campaign for data that are there, and say what was guessed from them."""
+    """Write a campaign for existing data, and report what was guessed from them."""
     from troth.campaigns.starter.examples import Terms, start
 
     path, guessed = start(directory, data, family, rule, **money, **columns)
@@ -177,7 +177,7 @@ def _init_for_data(
 
 
 def _init_tasks(directory: Path, data: Path | None, as_json: bool, **settings: Any) -> None:
-    """Write campaigns of tasks."""
+    """Write a campaign of tasks for each column."""
     from troth.campaigns.starter.columns import label_count
     from troth.campaigns.starter.task_campaign import start_tasks
     from troth.models import FAMILIES
@@ -220,13 +220,13 @@ def pay(
     campaign: CampaignFile,
     ledger: Annotated[
         Path | None,
-        typer.Option(help="The ledger to begin or continue.", show_default="ledger.jsonl in the same folder"),
+        typer.Option(help="The ledger to create or continue.", show_default="ledger.jsonl in the same folder"),
     ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Where to write the page.", show_default="report.html next to the ledger")
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write payments as CSV too.")] = None,
-    final: Annotated[bool, typer.Option("--final", help="Pay the last day too: no other follows.")] = False,
+    final: Annotated[bool, typer.Option("--final", help="Pay the last day too, because no other follows.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no page.")] = False,
     beacon: Annotated[str | None, typer.Option(help="The value of the public beacon that the terms name.")] = None,
     dry_run: Annotated[
@@ -240,20 +240,20 @@ def pay(
     from troth.results.pay import pay_campaign
 
     terms = Campaign.load(campaign)
-    book = ledger or campaign.parent / "ledger.jsonl"
-    page = report or page_beside(book)
-    reject_same_file(campaign, book, *([] if no_report else [page]), *([] if csv is None else [csv]))
+    ledger_path = ledger or campaign.parent / "ledger.jsonl"
+    page = report or page_beside(ledger_path)
+    reject_same_file(campaign, ledger_path, *([] if no_report else [page]), *([] if csv is None else [csv]))
     with progress_bar() as progress:
 
         def approve(result: Result) -> bool:
             progress("checking", 0, 1)
             return not dry_run and (anyway or not result.verdict.stops)
 
-        result = pay_campaign(terms, ledger=book, final=final, beacon=beacon, progress=progress, approve=approve)
+        result = pay_campaign(terms, ledger=ledger_path, final=final, beacon=beacon, progress=progress, approve=approve)
         is_written = not result.is_dry_run and not dry_run
         if is_written:
             _write_beside(
-                book, result, page=None if no_report or not result.rounds else page, csv=csv, progress=progress
+                ledger_path, result, page=None if no_report or not result.rounds else page, csv=csv, progress=progress
             )
     if as_json:
         verdict = {"verdict": result.verdict.to_dict()} if result.rounds else {}
@@ -266,13 +266,13 @@ def pay(
         _print_unpaid(result, campaign, stopped=not dry_run)
         raise typer.Exit(STOPPED if result.verdict.stops and not anyway else 0)
     if not as_json:
-        _print_paid(result, campaign, book, page if is_written and not no_report else None)
+        _print_paid(result, campaign, ledger_path, page if is_written and not no_report else None)
 
 
 def _write_beside(
-    book: Path, result: Result, *, page: Path | None, csv: Path | None, progress: ProgressCallback
+    ledger_path: Path, result: Result, *, page: Path | None, csv: Path | None, progress: ProgressCallback
 ) -> None:
-    """Write the page and the payments as CSV, once the ledger has them."""
+    """Write the page and the payments as CSV, after the ledger."""
     try:
         if page is not None:
             result.write_page(page, progress=progress)
@@ -280,13 +280,13 @@ def _write_beside(
             result.write_csv(csv)
     except OSError as error:
         raise DataError(
-            f"{error.filename}: {error.strerror}. The payments are made and recorded in {book}; write the page later "
-            f"with troth report {book}"
+            f"{error.filename}: {error.strerror}. The payments are made and recorded in {ledger_path}; write the page "
+            f"later with troth report {ledger_path}"
         ) from None
 
 
-def _print_paid(result: Result, campaign: Path, book: Path, page: Path | None) -> None:
-    """Print what was written, and warn of what weakens it."""
+def _print_paid(result: Result, campaign: Path, ledger_path: Path, page: Path | None) -> None:
+    """Print what was written, and warn about anything that weakens its guarantees."""
     from troth.campaigns.private_files import readable_by_others
     from troth.campaigns.seed import secret_path
 
@@ -298,16 +298,16 @@ def _print_paid(result: Result, campaign: Path, book: Path, page: Path | None) -
         warn("[history] and [data] name the same file: pay no days that the model was learnt from")
     if terms.draws and terms.commitment is None:
         warn("no commitment was published: nobody can check that the seed was not chosen at will; see troth commit")
-    for path in (book, secret_path(campaign)):
+    for path in (ledger_path, secret_path(campaign)):
         if readable_by_others(path):
             warn(f"other users can read {path}: run chmod 600 {path}")
     if result.rounds:
         report_line = "" if page is None else f"\nreport   {page}"
-        typer.echo(f"\nledger   {book}   (head {result.ledger.head[:16]}…){report_line}")
+        typer.echo(f"\nledger   {ledger_path}   (head {result.ledger.head[:16]}…){report_line}")
 
 
 def _print_unpaid(result: Result, campaign: Path, *, stopped: bool) -> None:
-    """Print that nothing was paid, and what to do if the model is why."""
+    """Print that nothing was paid and, if the model does not fit, what to do."""
     typer.echo("nothing was paid, written or revealed" + ("" if stopped else ": this was a dry run"), err=True)
     if result.verdict.stops:
         report_poor_fit(result.verdict.remedy, f"troth pay {campaign} --anyway", stopped=stopped)
@@ -323,7 +323,7 @@ def statistics(
     as_json: AsJson = False,
 ) -> None:
     """Make the statistics that a provider submits instead of rows."""
-    from troth.campaigns.records.ledger import write_whole
+    from troth.campaigns.records.ledger import write_atomic
     from troth.campaigns.statistics_file import make_statistics
     from troth.campaigns.terms import Campaign
     from troth.data.files import stem
@@ -332,7 +332,7 @@ def statistics(
     text = json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
     target = output or file.with_name(f"{stem(file)}.statistics.json")
     reject_same_file(target, campaign, file)
-    write_whole(target, text.encode())
+    write_atomic(target, text.encode())
     for line in rows_left_out(*plain.get("days", [plain])):
         typer.echo(f"note: {line}", err=True)
     typer.echo(
@@ -341,12 +341,12 @@ def statistics(
 
 
 def page_beside(ledger: Path) -> Path:
-    """Return the path of a ledger's page: next to it, under its name unless it has the usual one."""
+    """Return the path of a ledger's page: report.html, or named after the ledger unless that is ledger.jsonl."""
     return ledger.with_name("report.html" if ledger.name == "ledger.jsonl" else f"{ledger.stem}.report.html")
 
 
 def reject_same_file(*paths: Path) -> None:
-    """Refuse to write one file over another."""
+    """Raise if two paths are the same, so that no file overwrites another."""
     resolved = [path.resolve() for path in paths]
     for path in paths:
         if resolved.count(path.resolve()) > 1:

@@ -21,14 +21,15 @@ def audit(
     simulations: Annotated[
         int | None,
         typer.Option(
-            help="How many simulations to run.", min=2, show_default="20,000, or as few as 2,000 for a slow model"
+            help="The number of simulations.", min=2, show_default="20,000, or as few as 2,000 for a slow model"
         ),
     ] = None,
     providers: Annotated[
-        int | None, typer.Option(help="How many providers.", min=2, show_default="as in the data, up to 12")
+        int | None, typer.Option(help="The number of providers.", min=2, show_default="as in the data, up to 12")
     ] = None,
     rows: Annotated[
-        int | None, typer.Option(help="How many rows each has.", min=1, show_default="as in the data, up to 200")
+        int | None,
+        typer.Option(help="The number of rows of each provider.", min=1, show_default="as in the data, up to 200"),
     ] = None,
     plot: PlotFile = None,
     as_json: AsJson = False,
@@ -48,15 +49,17 @@ def audit(
         prior = ", ".join(f"{name} {share:.0%}" for name, share in audited.prior.items())
         under = f"; classes and labels are drawn from [model]: {prior}" if prior else ""
         plain = {**audited.lies.to_dict(), "prior": audited.prior, "contradiction": audited.contradiction}
-        odd = [f"the campaign's labels contradict this model, so lies may earn more or less: {audited.contradiction}"]
+        warnings = []
+        if reason := audited.contradiction:
+            warnings.append(f"the campaign's labels contradict this model, so lies may earn more or less: {reason}")
         text = f"one worker lies on {subject}, its peers are honest{under}\n{audited.lies}"
-        show(plain, as_json, text, warnings=odd if audited.contradiction else ())
+        show(plain, as_json, text, warnings=warnings)
         return
     with progress_bar() as progress:
         reports = _reports(terms, providers, rows, progress)
         setting = setting_of(terms, reports, providers, rows)
         setting = setting if providers is not None or rows is not None else reduced(setting)
-        options = {"simulations": simulations or 20_000, "fewest": simulations or 2_000}
+        options = {"simulations": simulations or 20_000, "min_simulations": simulations or 2_000}
         earnings = audit_campaign(terms, setting, reports, progress=partial(progress, "auditing"), **options)
         drawn = audited_rows(terms, setting, reports)
     if plot is not None:
@@ -70,10 +73,10 @@ def audit(
 def certify(
     campaign: CampaignFile,
     providers: Annotated[
-        int | None, typer.Option(help="How many providers.", min=2, show_default="as in the data")
+        int | None, typer.Option(help="The number of providers.", min=2, show_default="as in the data")
     ] = None,
     rows: Annotated[
-        int | None, typer.Option(help="How many rows each has.", min=1, show_default="as in the data")
+        int | None, typer.Option(help="The number of rows of each provider.", min=1, show_default="as in the data")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -102,7 +105,7 @@ def certify(
 
 
 def _reports(terms: Campaign, providers: int | None, rows: int | None, progress: ProgressCallback) -> list[Report]:
-    """Read the reports that sizes are taken from, unless they are not needed."""
+    """Read the reports that give the numbers of providers and rows, if they are needed."""
     from troth.results.pay import read_campaign
 
     if (providers is not None and rows is not None) or (terms.source is None and terms.providers):

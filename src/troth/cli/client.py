@@ -13,7 +13,7 @@ import typer
 from troth.cli.options import AsJson, CampaignFile
 from troth.cli.output import progress_bar, warn
 from troth.cli.service_connection import CampaignArgument, Server, compare_head, find_campaign, find_round, open_client
-from troth.cli.service_lines import as_read, receipt_lines, show_lines
+from troth.cli.service_lines import receipt_lines, show_lines, submission_lines
 from troth.cli.service_rounds import export, payments, payouts, why
 from troth.core.errors import DataError
 from troth.core.formats import money, printable
@@ -34,7 +34,7 @@ Insecure = Annotated[
 def login(
     url: Annotated[str, typer.Argument(metavar="URL", help="The service's address.", show_default=False)],
     name: Annotated[
-        str | None, typer.Option(help="Your account name on that service.", show_default="asked for")
+        str | None, typer.Option(help="Your account name on that service.", show_default="prompted")
     ] = None,
     token: Annotated[str | None, typer.Option(help="A token instead of a password, from the settings page.")] = None,
     days: Annotated[int, typer.Option(help="How long to stay signed in.", min=1, max=366)] = 30,
@@ -112,8 +112,8 @@ def join(
 def campaigns(server: Server = None, as_json: AsJson = False) -> None:
     """List your campaigns."""
     client = open_client(server)
-    listed = client.list_campaigns()
-    for campaign in listed:
+    all_campaigns = client.list_campaigns()
+    for campaign in all_campaigns:
         if campaign.get("head") is not None:
             compare_head(client, campaign)
     rows = [
@@ -123,10 +123,12 @@ def campaigns(server: Server = None, as_json: AsJson = False) -> None:
             campaign["state"],
             f"{money(campaign['budget'])} {campaign['currency']}".strip(),
         ]
-        for campaign in listed
+        for campaign in all_campaigns
     ]
     show_lines(
-        listed, as_json, table_lines(["id", "name", "state", "budget"], rows) if listed else ["no campaigns yet"]
+        all_campaigns,
+        as_json,
+        table_lines(["id", "name", "state", "budget"], rows) if all_campaigns else ["no campaigns yet"],
     )
 
 
@@ -212,7 +214,9 @@ def providers(campaign: CampaignArgument, server: Server = None, as_json: AsJson
 
 def submit(
     campaign: CampaignArgument,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Your rows, or statistics of them.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Your rows, or statistics made from them.", show_default=False)
+    ],
     number: Annotated[
         int | None, typer.Option("--round", help="Which round.", min=1, show_default="the open one")
     ] = None,
@@ -230,7 +234,7 @@ def submit(
     """Send data to a round, check how it was read, and confirm it."""
     import secrets
 
-    from troth.client.submission import check_receipt, check_signed, prepare
+    from troth.client.submission import check_digest, check_signed, prepare
 
     if not yes and not sys.stdin.isatty():
         raise DataError("standard input is not a terminal; pass --yes to confirm without being asked")
@@ -250,8 +254,8 @@ def submit(
         submission = client.show_submission(campaign_view["id"], number, submission["id"])
     if submission["state"] == "refused":
         raise DataError(submission["problem"])
-    check_receipt(package, submission)
-    for line in as_read(submission):
+    check_digest(package, submission)
+    for line in submission_lines(submission):
         typer.echo(printable(line), err=True)
     if not yes and not typer.confirm("Is this correct, and is it your report for this round?", err=True):
         raise DataError("nothing was confirmed: what you sent does not count")

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from troth.cli import campaign, checks, client, history, ledger
-from troth.cli.output import afterwards
+from troth.cli.output import at_exit
 from troth.cli.service import serve, service
 from troth.cli.service_rounds import rounds
 from troth.core.errors import TrothError
@@ -23,7 +23,7 @@ from troth.core.formats import printable
 
 
 class Sections(TyperGroup):
-    """The help of a program with many commands, grouped by audience, each with its whole sentence."""
+    """Help that groups commands by purpose and shows their full descriptions."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group of commands."""
@@ -52,7 +52,7 @@ app = typer.Typer(
 
 @cache
 def command() -> Any:
-    """All commands, ready to run; that takes longer than some of them."""
+    """Return the command line, cached because building it takes longer than some commands run."""
     return typer.main.get_command(app)
 
 
@@ -74,7 +74,7 @@ def main() -> None:
     except KeyboardInterrupt:
         _fail("interrupted; nothing was left half-done", code=130)
     finally:
-        afterwards.close()
+        at_exit.close()
 
 
 def _fail(message: str, code: int = 1) -> None:
@@ -82,8 +82,8 @@ def _fail(message: str, code: int = 1) -> None:
     raise SystemExit(code)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         from troth import __version__
 
         typer.echo(f"troth {__version__}")
@@ -99,18 +99,18 @@ def _options(
     del version
 
 
-_SPEAKING, _RUNNING = "A service's campaigns, from your machine", "Run a service"
+_USE_SERVICE, _RUN_SERVICE = "Use a service", "Run a service"
 _COMMANDS = {
     "Your own files": (campaign.demo, campaign.init, campaign.commit, campaign.pay, campaign.statistics),
     "Before you pay": (checks.audit, checks.certify, history.fit, history.backtest),
     "What was paid": (ledger.verify, ledger.report, ledger.explain, ledger.verify_receipt),
-    _SPEAKING: client.COMMANDS,
-    _RUNNING: (serve,),
+    _USE_SERVICE: client.COMMANDS,
+    _RUN_SERVICE: (serve,),
 }
-SECTIONS = {title: [command.__name__.replace("_", "-") for command in some] for title, some in _COMMANDS.items()}
+SECTIONS = {title: [command.__name__.replace("_", "-") for command in section] for title, section in _COMMANDS.items()}
 for _command in chain.from_iterable(_COMMANDS.values()):
     app.command()(_command)
 app.add_typer(rounds, name="round")
 app.add_typer(service, name="service")
-SECTIONS[_SPEAKING].append("round")
-SECTIONS[_RUNNING].append("service")
+SECTIONS[_USE_SERVICE].append("round")
+SECTIONS[_RUN_SERVICE].append("service")

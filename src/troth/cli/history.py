@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from troth.core.past import History
     from troth.models.fitting.fitted import Fitted
 
-Types = Annotated[int | None, typer.Option(help="How many day types.", min=1, show_default="by held-out days")]
+Types = Annotated[
+    int | None, typer.Option(help="The number of day types.", min=1, show_default="chosen on held-out days")
+]
 Spread = Annotated[
     float | None, typer.Option(help="Standard deviation of values within a day.", show_default="from the history")
 ]
@@ -41,14 +43,14 @@ def fit(
         str | None,
         typer.Option(
             help="Any family that can be fitted.",
-            show_default="the first that learns each provider from such data; for tasks, the campaign's",
+            show_default="the first that learns each provider from these data; for tasks, the campaign's",
         ),
     ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="An option of the family's fit, such as starts=8, or a parameter to keep, such as noise=2.",
+            help="An option of the family's fit, such as starts=8, or a fixed parameter, such as noise=2.",
         ),
     ] = None,
     types: Types = None,
@@ -65,7 +67,7 @@ def fit(
     gold: Annotated[Path | None, typer.Option(help="True labels of some past tasks.", show_default="none")] = None,
     pilot: Annotated[
         Path | None,
-        typer.Option(help="Published rows that fix the point of expansion, in place of HISTORY.", show_default="none"),
+        typer.Option(help="Published rows that fix the point of expansion, instead of HISTORY.", show_default="none"),
     ] = None,
     plot: PlotFile = None,
     as_json: AsJson = False,
@@ -84,8 +86,8 @@ def fit(
         return
     assert history is not None  # noqa: S101 (one of them is given)
     if terms.task is not None:
-        of_days = {"--types": types, "--spread": spread, "--ahead": ahead, "--recent": recent, "--plot": plot}
-        for name, value in {**of_days, "--provider": provider, "--day": day, "--option": option or None}.items():
+        day_options = {"--types": types, "--spread": spread, "--ahead": ahead, "--recent": recent, "--plot": plot}
+        for name, value in {**day_options, "--provider": provider, "--day": day, "--option": option or None}.items():
             if value is not None:
                 raise ParameterError(f"{name} is for past days, but {campaign} pays for tasks")
         _fit_tasks(terms, history, gold, family, target, as_json)
@@ -100,7 +102,7 @@ def fit(
 
         plot_fit(learned, used, plot)
     plain = {"campaign": str(target), "model": learned.model_table(), "days": len(used.days)}
-    command = _command(campaign, history, provider, day)
+    command = _arguments(campaign, history, provider, day)
     advice = f"wrote {target}: see what lies would have earned with troth backtest {command}"
     show(plain, as_json, f"{learned}\n", advice, warnings=learned.caveats(terms.categories or ()))
 
@@ -115,13 +117,13 @@ def _fit_days(
     recent: int | None,
     **columns: str | None,
 ) -> tuple[Fitted, History]:
-    """Learn the model from past days, write the campaign file, and return both what was learnt and the days used."""
+    """Learn the model from past days, write the campaign file, and return the fitted model and the days it used."""
     from troth.campaigns.past import fit_campaign, fitted_text, read_history
 
     with progress_bar() as progress:
         past = read_history(terms, str(history), **columns, progress=progress, notice=warn)
         used = past if recent is None else past.select(days=past.days[-recent:])
-        options["progress"] = lambda share, words: progress("fitting", round(100 * share), 100)  # noqa: ARG005
+        options["progress"] = lambda share, step: progress("fitting", round(100 * share), 100)  # noqa: ARG005
         learned = fit_campaign(terms, used, family, **options)
     source = os.path.relpath(history, target.parent)
     _write_campaign(terms, target, fitted_text(terms, learned, past, source, **columns, recent=recent))
@@ -129,24 +131,28 @@ def _fit_days(
 
 
 def _write_campaign(terms: Campaign, target: Path, text: str) -> None:
-    """Write the campaign file with the model that was learnt, and commit to a new seed where one is drawn with."""
+    """Write the campaign file with the learnt model, and commit to a new seed if the rule draws."""
     from troth.campaigns.commit import commit
-    from troth.campaigns.records.ledger import write_whole
+    from troth.campaigns.records.ledger import write_atomic
 
-    write_whole(target, text.encode())
+    write_atomic(target, text.encode())
     if terms.draws:
         commit(target, new_file=True)
 
 
-def _command(campaign: Path, history: Path, provider: str | None, day: str | None) -> str:
-    """Return the arguments of a command on the same history."""
+def _arguments(campaign: Path, history: Path, provider: str | None, day: str | None) -> str:
+    """Return the arguments of another command on the same history."""
     columns = (("provider", provider), ("day", day))
-    words = [str(campaign), str(history), *(word for name, value in columns if value for word in (f"--{name}", value))]
-    return shlex.join(words)
+    arguments = [
+        str(campaign),
+        str(history),
+        *(word for name, value in columns if value for word in (f"--{name}", value)),
+    ]
+    return shlex.join(arguments)
 
 
 def _recentre(terms: Campaign, pilot: Path, target: Path, as_json: bool) -> None:
-    """Expand the campaign's likelihood where a published pilot lies."""
+    """Expand the campaign's likelihood around a published pilot."""
     from troth.campaigns.past import recentred_text
     from troth.campaigns.terms import Campaign
 
@@ -187,7 +193,7 @@ def backtest(
         int | None, typer.Option(help="Stretches of days, or blocks.", min=1, show_default="5, or fewer")
     ] = None,
     first: Annotated[
-        int | None, typer.Option(help="Days before the first stretch.", min=1, show_default="a quarter, or 30")
+        int | None, typer.Option(help="Days before the first stretch.", min=1, show_default="a quarter, or up to 30")
     ] = None,
     recent: Recent = None,
     ahead: DaysAhead = None,
@@ -223,7 +229,7 @@ def backtest(
         recommended.plot(plot)
     options = {"family": recommended.family, "recent": recommended.recent, "ahead": recommended.ahead}
     options_text = "".join(f" --{option} {value}" for option, value in options.items() if value is not None)
-    advice = f"\nlearn that model with: troth fit {_command(campaign, history, provider, day)}{options_text}"
+    advice = f"\nlearn that model with: troth fit {_arguments(campaign, history, provider, day)}{options_text}"
     text = f"{comparison}\n\nproviders under {recommended.name}:\n"
     text += "\n".join([recommended.details, *recommended.omissions, recommended.outcome])
     next_step = [advice] if comparison.advisable and recommended.name != AS_DECLARED else []

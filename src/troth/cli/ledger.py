@@ -43,9 +43,9 @@ def verify(
     }
     committed = " and seeds" if result.campaign.commitment is not None else ""
     rounds = counted(len(result.rounds), "round")
-    digits = "bit for bit" if same_versions else "to nine digits (other versions or another processor computed them)"
+    precision = "bit for bit" if same_versions else "to nine digits (other versions or another processor computed them)"
     text = (
-        f"{ledger}: valid. {rounds}, {payments:,} payments recomputed {digits}, {result.campaign.show(result.paid)} "
+        f"{ledger}: valid. {rounds}, {payments:,} payments recomputed {precision}, {result.campaign.show(result.paid)} "
         f"in total; hash chain{committed} checked"
     )
     show(plain, as_json, text, f"head {result.ledger.head}")
@@ -87,7 +87,7 @@ def report(
 
 
 def _with_paths(campaign: Campaign, ledger: Path) -> Campaign:
-    """Return the campaign of the file beside a ledger, which says where past days are; without one, its terms."""
+    """Return the campaign from the file beside a ledger, which names past days, or else the ledger's own terms."""
     from troth.campaigns.past import campaign_beside
 
     with_paths = campaign_beside(ledger, campaign.digest)
@@ -100,14 +100,12 @@ def explain(
     ledger: LedgerFile,
     provider: Annotated[
         str | None,
-        typer.Argument(metavar="PROVIDER", help="The provider who was paid.", show_default="the sums of all"),
+        typer.Argument(metavar="PROVIDER", help="The provider who was paid.", show_default="the totals of all"),
     ] = None,
-    day: Annotated[
-        str | None, typer.Option(help="The day, in a daily campaign.", show_default="a summary of all")
-    ] = None,
+    day: Annotated[str | None, typer.Option(help="The day, in a daily campaign.", show_default="all days")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain a payment with its own numbers, or sum up those of all days."""
+    """Explain a payment step by step, or sum up the payments of all days."""
     from dataclasses import asdict
 
     from troth.core.settings import closest
@@ -117,10 +115,10 @@ def explain(
     from troth.results.tables import aligned, shown_table, totals_table
 
     result = open_ledger(ledger)
-    some_names = listed(list(result.totals))
+    name_list = listed(list(result.totals))
     if provider is None:
         if day is not None:
-            raise DataError(f"--day {day}: name a provider, one of {some_names}")
+            raise DataError(f"--day {day}: name a provider, one of {name_list}")
         sums = {name: result.campaign.text(total) for name, total in result.totals.items()}
         table = totals_table(result) if len(result.rounds) > 1 else shown_table(result)
         show(sums, as_json, result.headline(), *aligned(table))
@@ -130,16 +128,16 @@ def explain(
         return
     payments = [entry for entry in result.by_provider.get(provider, ()) if day is None or str(entry[0]) == day]
     if not payments:
-        then = "" if day is None else f" on day {day}"
-        meant = closest(provider, list(result.totals))
-        hint = f"did you mean {meant!r}?" if meant not in (None, provider) else f"providers are {some_names}"
-        raise DataError(f"{ledger}: nothing was paid to {provider!r}{then}; {hint}")
+        on_day = "" if day is None else f" on day {day}"
+        suggestion = closest(provider, list(result.totals))
+        hint = f"did you mean {suggestion!r}?" if suggestion not in (None, provider) else f"providers are {name_list}"
+        raise DataError(f"{ledger}: nothing was paid to {provider!r}{on_day}; {hint}")
     if len(payments) > 1:
         text = explain_days(result.campaign, payments)
     else:
-        on, _ = payments[0]
-        text = ("" if on is None else f"day {on}  ") + result.explain(provider, on)
-    show([{"day": on, **asdict(payment)} for on, payment in payments], as_json, text)
+        paid_on, _ = payments[0]
+        text = ("" if paid_on is None else f"day {paid_on}  ") + result.explain(provider, paid_on)
+    show([{"day": paid_on, **asdict(payment)} for paid_on, payment in payments], as_json, text)
 
 
 def verify_receipt(
@@ -154,7 +152,7 @@ def verify_receipt(
 ) -> None:
     """Check a receipt offline: its signature, that its report is in the round, and that the payment follows.
 
-    It ends with 1 if something is wrong, and with 3 if nothing is, but something is withheld that could be checked.
+    Exits with code 1 if a check fails, and with code 3 if all checks pass but the service withholds something to check.
     """
     from troth.campaigns.records.paid_round import Checked, check_paid_round
     from troth.campaigns.records.statements import RECEIPT, check_signature
@@ -165,8 +163,8 @@ def verify_receipt(
     believed = [] if key is not None else ["that this is the service's key: note it when you first submit"]
     try:
         check_signature(signed, RECEIPT, key)
-        by = f"signed by {signed['key']}" + ("" if key else ", the key on the receipt")
-        checked = Checked([by], believed, [])
+        signature = f"signed by {signed['key']}" + ("" if key else ", the key on the receipt")
+        checked = Checked([signature], believed, [])
         day = "" if signed["day"] is None else f", day {signed['day']}"
         about = (
             f"{signed['provider']}, campaign {signed['campaign']}, round {signed['round']}{day}: {signed['rows']:,} "
@@ -191,12 +189,10 @@ def verify_receipt(
             raise DataError(f"{payments}: this is not what troth payments --json prints: {error!r}") from None
     valid = not checked.withheld
     lines = [f"{'valid' if valid else 'incomplete'}: {about}", *(f"  {line}" for line in checked.passed)]
-    lines += (
-        ["not checked, because the service withholds it:", *(f"  {line}" for line in checked.withheld)]
-        if not valid
-        else []
-    )
-    lines += ["you still have to trust:", *(f"  {line}" for line in checked.believed)] if checked.believed else []
+    if not valid:
+        lines += ["not checked, because the service withholds it:", *(f"  {line}" for line in checked.withheld)]
+    if checked.believed:
+        lines += ["you still have to trust:", *(f"  {line}" for line in checked.believed)]
     plain = {"valid": valid, "checked": checked.passed, "withheld": checked.withheld, "believed": checked.believed}
     show({**plain, "receipt": signed}, as_json, *map(printable, lines))
     if not valid:
@@ -204,7 +200,7 @@ def verify_receipt(
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Read a file that another command has written."""
+    """Read a JSON object from a file that another command wrote."""
     from troth.campaigns.records.canonical_json import read_json
 
     try:

@@ -1,4 +1,4 @@
-"""What commands print: results on standard output, progress and warnings on standard error."""
+"""The output of commands: results on standard output, progress and warnings on standard error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 STOPPED = 3  # the exit code if the model does not fit
-afterwards = ExitStack()  # what is done once the command has ended, whether or not it failed
+at_exit = ExitStack()  # callbacks that run when the command ends, even if it failed
 
 
 def show(plain: Any, as_json: bool, *lines: str, warnings: Iterable[str] = ()) -> None:
@@ -38,11 +38,11 @@ def show(plain: Any, as_json: bool, *lines: str, warnings: Iterable[str] = ()) -
 
 
 def print_result(result: Result) -> None:
-    """Print payments: with bars for people, plainly for pipes."""
+    """Print payments, with bars if standard output is a terminal."""
     from troth.results.tables import text_lines
 
-    for_people = sys.stdout is not None and sys.stdout.isatty()
-    headline, *table = text_lines(result, get_terminal_size().columns if for_people else 0)
+    in_terminal = sys.stdout is not None and sys.stdout.isatty()
+    headline, *table = text_lines(result, get_terminal_size().columns if in_terminal else 0)
     typer.secho(headline, bold=True)
     typer.echo("\n".join(table))
 
@@ -56,7 +56,7 @@ def report_poor_fit(remedy: str, command: str, *, stopped: bool) -> None:
 
 
 def rows_left_out(*reports: dict[str, Any]) -> list[str]:
-    """Return how many rows of reports are left out, in sentences."""
+    """Return sentences that say how many rows of reports were left out."""
     totals = {
         lacking: sum(report.get(key) or 0 for report in reports)
         for key, lacking in (("dropped", "value"), ("unnamed", "provider"))
@@ -71,9 +71,9 @@ def warn(message: str) -> None:
 
 @contextmanager
 def progress_bar() -> Iterator[ProgressCallback]:
-    """Yield a function that draws a bar: called with the name of a task, how much is done and how much there is.
+    """Yield a function that updates a progress bar, given the name of a task, how much is done, and the total.
 
-    It draws nothing where standard error is not a terminal.
+    Nothing is drawn unless standard error is a terminal.
     """
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda task, done, total: None  # noqa: ARG005

@@ -18,7 +18,8 @@ Database = Annotated[
     str, typer.Option(envvar="TROTH_DATABASE", help="A file for SQLite, or postgresql://user@host/name.")
 ]
 PublicUrl = Annotated[
-    str | None, typer.Option(envvar="TROTH_URL", help="Where people reach it.", show_default="http://HOST:PORT")
+    str | None,
+    typer.Option(envvar="TROTH_URL", help="The public address of the service.", show_default="http://HOST:PORT"),
 ]
 
 KeyFolderOption = Annotated[
@@ -38,11 +39,11 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 8000,
     url: PublicUrl = None,
-    workers: Annotated[int, typer.Option(help="How many processes answer requests.", min=1, max=64)] = 1,
+    workers: Annotated[int, typer.Option(help="The number of server processes.", min=1, max=64)] = 1,
     proxies: Annotated[
         str | None, typer.Option(help="Addresses of trusted reverse proxies, separated by commas.", show_default="none")
     ] = None,
-    upload: Annotated[int, typer.Option(help="The largest upload, in megabytes.", min=1, max=4096)] = 64,
+    upload: Annotated[int, typer.Option(help="The maximum size of an upload, in megabytes.", min=1, max=4096)] = 64,
     keys: KeyFolderOption = None,
     require_sandbox: Annotated[
         bool, typer.Option("--require-sandbox", help="Refuse to start if uploads cannot be read in a sandbox.")
@@ -52,7 +53,7 @@ def serve(
     ] = None,
 ) -> None:
     """Start the service: campaigns in a browser, with accounts, invitations and deadlines."""
-    _needs_service()
+    _require_packages()
     from troth.service.app import Settings
     from troth.service.heads import TARGETS
     from troth.service.serve import check_url
@@ -69,7 +70,7 @@ def serve(
 
 
 @service.callback()
-def _needs_service() -> None:
+def _require_packages() -> None:
     from importlib.util import find_spec
 
     for name in ("fastapi", "sqlalchemy", "alembic", "argon2", "uvicorn", "jinja2", "cryptography"):
@@ -81,10 +82,12 @@ def _needs_service() -> None:
 def link(
     name: Annotated[str, typer.Argument(help="The account's name.", show_default=False)],
     database: Database = "troth.db",
-    url: Annotated[str, typer.Option(envvar="TROTH_URL", help="Where people reach it.")] = "http://127.0.0.1:8000",
+    url: Annotated[
+        str, typer.Option(envvar="TROTH_URL", help="The public address of the service.")
+    ] = "http://127.0.0.1:8000",
     new_analyst: Annotated[bool, typer.Option("--new-analyst", help="Create an analyst with that name.")] = False,
 ) -> None:
-    """Print a one-time link that signs an account in, for somebody who lost their password."""
+    """Print a one-time sign-in link, for somebody who lost their password."""
     from troth.service.serve import check_url, new_link
 
     typer.echo(new_link(_open(database), check_url(url), name, create=new_analyst))
@@ -105,7 +108,7 @@ def backup(
 
 @service.command("sign-everybody-out")
 def sign_everybody_out(database: Database = "troth.db") -> None:
-    """End all sessions, tokens and unused links, as after a leak; passwords stay valid."""
+    """End all sessions, tokens and unused links, for example after a leak; passwords stay valid."""
     from troth.service.accounts import end_all_sessions
 
     with _open(database).write() as tx:
@@ -115,7 +118,7 @@ def sign_everybody_out(database: Database = "troth.db") -> None:
 
 @service.command("heads")
 def print_heads(database: Database = "troth.db", keys: KeyFolderOption = None) -> None:
-    """Print the signed heads of all ledgers, to be put where everybody can see them."""
+    """Print the signed heads of all ledgers, so that you can publish them."""
     from troth.service.serve import all_heads
 
     _use_keys(keys)
@@ -143,7 +146,7 @@ def _use_keys(keys: Path | None) -> None:
 
 
 def _open(database: str) -> Store:
-    """Open a database that exists, and bring it up to date."""
+    """Open an existing database, and migrate it to the current version."""
     from troth.core.errors import DataError
     from troth.service.migrate import migrate
     from troth.service.store import Store

@@ -1,4 +1,4 @@
-"""How a command reaches a service: its options, the client that is signed in, a campaign and a round by name."""
+"""How commands reach a service: their options, the signed-in client, and campaigns and rounds by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from troth.cli.output import afterwards, warn
+from troth.cli.output import at_exit, warn
 from troth.core.errors import DataError, TrothError
 from troth.core.formats import printable
 
@@ -28,7 +28,7 @@ RoundArgument = Annotated[
 
 
 def open_client(server: str | None) -> Client:
-    """Return a client of a service that somebody signed in to."""
+    """Return a client of a service that the user has signed in to."""
     from troth.campaigns.private_files import readable_by_others
     from troth.client.credentials import connect, credentials_path
 
@@ -38,7 +38,7 @@ def open_client(server: str | None) -> Client:
 
 
 def find_campaign(server: str | None, campaign: str) -> tuple[Client, dict[str, Any]]:
-    """Return a client, and a campaign by its identifier or name, whose head is compared when the command is done."""
+    """Return a client and the campaign with this identifier or name; its head is compared when the command ends."""
     client = open_client(server)
     campaign_view = client.find_campaign(campaign)
     compare_head(client, campaign_view)
@@ -46,32 +46,33 @@ def find_campaign(server: str | None, campaign: str) -> tuple[Client, dict[str, 
 
 
 def compare_head(client: Client, campaign: dict[str, Any]) -> None:
-    """Once the command is done, warn if a campaign's ledger does not continue the one that was seen here before.
+    """Warn, when the command ends, if a campaign's ledger does not continue the one that was seen here before.
 
-    Every command about a campaign comes through here, also those that fail; nothing that was done is undone by a
-    warning.
+    This runs for every command about a campaign, even if it fails. The warning undoes nothing.
     """
 
     def compare() -> None:
         from troth.client.heads import watch_head
 
         try:
-            wrong = watch_head(client, campaign)
+            problem = watch_head(client, campaign)
         except TrothError as error:
-            wrong = f"the head of the ledger could not be compared with the one seen before: {error}"
-        if wrong is not None:
-            warn(f"{wrong}. Compare with what others have seen, and ask the analyst")
+            problem = f"the head of the ledger could not be compared with the one seen before: {error}"
+        if problem is not None:
+            warn(f"{problem}. Compare with what others have seen, and ask the analyst")
 
-    afterwards.callback(compare)
+    at_exit.callback(compare)
 
 
-def find_round(client: Client, campaign: dict[str, Any], number: int | None, states: Collection[str], none: str) -> int:
-    """Return the number of a campaign's round: the one that is named, or else the latest in one of some states."""
+def find_round(
+    client: Client, campaign: dict[str, Any], number: int | None, states: Collection[str], problem: str
+) -> int:
+    """Return ``number``, or by default the number of the campaign's latest round in one of the states."""
     if number is not None:
         return number
     numbers: list[int] = [
         round_row["number"] for round_row in client.list_rounds(campaign["id"]) if round_row["state"] in states
     ]
     if not numbers:
-        raise DataError(f"{printable(campaign['name'])}: {none}")
+        raise DataError(f"{printable(campaign['name'])}: {problem}")
     return numbers[-1]

@@ -1,4 +1,4 @@
-"""What commands print about a service: campaigns, submissions, receipts and verdicts in lines of text."""
+"""What commands print about a service: rounds, submissions, receipts and verdicts as lines of text."""
 
 from __future__ import annotations
 
@@ -18,54 +18,52 @@ if TYPE_CHECKING:
 
 
 def task_lines(pay: dict[str, Any]) -> list[str]:
-    """Return a worker's sample of its own tasks."""
+    """Return a sample of a worker's own tasks."""
     rows = [[task["task"], task["answer"], f"{task['share']:.0%}", task["reason"]] for task in pay["sample"]]
     return [pay["meaning"], *(f"  {line}" for line in table_lines(["task", "answer", "share", "why"], rows))]
 
 
 def reject_unpaid(campaign: str, closed: dict[str, Any], *, anyway: bool = False) -> None:
-    """Stop if a round that was closed could not be paid; with exit code 3 if the model does not fit."""
+    """Stop if a closed round could not be paid, with exit code 3 if the model does not fit."""
     if closed["problem"] is None:
         return
     number, verdict = closed["number"], closed["verdict"]
-    otherwise = "Reopen it with troth round reopen, or end it unpaid with troth round set-aside"
+    remedy = "Reopen it with troth round reopen, or end it unpaid with troth round set-aside"
     if anyway or verdict is None or not verdict["stops"]:
-        raise DataError(f"round {number} is closed and could not be paid: {closed['problem']}. {otherwise}")
+        raise DataError(f"round {number} is closed and could not be paid: {closed['problem']}. {remedy}")
     command = f"troth round close {shlex.quote(campaign)} {number} --anyway"
-    typer.echo(f"round {number} is closed, and nothing was paid. {otherwise}", err=True)
+    typer.echo(f"round {number} is closed, and nothing was paid. {remedy}", err=True)
     report_poor_fit(verdict["remedy"], command, stopped=True)
     raise typer.Exit(STOPPED)
 
 
-def would_be_paid(campaign: dict[str, Any], preview: dict[str, Any]) -> list[str]:
+def preview_lines(campaign: dict[str, Any], preview: dict[str, Any]) -> list[str]:
     """Return what closing a round of a campaign would pay, and the verdict on it."""
     currency, rows = campaign["currency"], "rows" if campaign["task"] is None else "tasks"
     daily = any(payment["day"] is not None for payment in preview["payments"])
     head = ["day"] * daily + ["provider", rows, "share of cap", f"payment {currency}".strip()]
     lines = [[str(payment["day"])] * daily + payment_cells(payment) for payment in preview["payments"]]
     providers = len({payment["provider"] for payment in preview["payments"]})
-    differ = (
-        "the amounts paid will differ a little: the rule draws, and the round's seed is known only once it is closed"
-    )
+    note = "the amounts paid will differ a little: the rule draws, and the round's seed is known only once it is closed"
     return [
         f"would pay {money(preview['total'])} {currency}".rstrip() + f" to {counted(providers, 'provider')}",
         *(f"  {line}" for line in table_lines(head, lines, right=1 + daily)),
-        *([differ] if lines and preview["draws"] else []),
+        *([note] if lines and preview["draws"] else []),
         "",
         *verdict_lines(preview["verdict"], providers),
     ]
 
 
 def payment_cells(payment: dict[str, Any]) -> list[str]:
-    """Return who is paid what, as cells of a table: with its score, if the service says one."""
-    scored = "score" in payment
-    score = float(payment["score"]) if scored and payment["score"] is not None else None
-    cells = [payment["provider"], f"{payment['rows']:,}"] + [number(score)] * scored
+    """Return a payment as the cells of a row, with its score if the service sends one."""
+    has_score = "score" in payment
+    score = float(payment["score"]) if has_score and payment["score"] is not None else None
+    cells = [payment["provider"], f"{payment['rows']:,}"] + [number(score)] * has_score
     return [*cells, share(payment["share"]), money(payment["payment"])]
 
 
 def verdict_lines(verdict: dict[str, Any] | None, providers: int | None = None) -> list[str]:
-    """Return a verdict, who would have been better off otherwise, and what to look at in the data."""
+    """Return a verdict on a round, including its notes about the data."""
     return [] if verdict is None else [*lines_of(verdict, providers), *verdict.get("notes", [])]
 
 
@@ -94,8 +92,8 @@ def day_text(view: dict[str, Any]) -> str:
     return "" if view["day"] is None else f" of day {view['day']}"
 
 
-def as_read(submission: dict[str, Any]) -> list[str]:
-    """Return how the service read a file."""
+def submission_lines(submission: dict[str, Any]) -> list[str]:
+    """Return how the service read a submission."""
     rows = counted(submission["rows"], "row" if submission["tasks"] is None else "task")
     lines = [f"{submission['file']}: {rows}, SHA-256 {submission['sha256']}, the same as here"]
     lines += [f"  {line}" for line in rows_left_out(submission)]
@@ -130,5 +128,5 @@ def receipt_lines(campaign_view: dict[str, Any], receipt: dict[str, Any]) -> lis
 
 
 def show_lines(plain: Any, as_json: bool, lines: Sequence[str]) -> None:
-    """Print data as JSON, or as lines that a terminal can show."""
+    """Print data as JSON, or as lines without control characters."""
     show(plain, as_json, *map(printable, lines))

@@ -16,11 +16,11 @@ from troth.cli.service_lines import (
     about_round,
     day_text,
     payment_cells,
+    preview_lines,
     reject_unpaid,
     show_lines,
     task_lines,
     verdict_lines,
-    would_be_paid,
 )
 from troth.core.errors import DataError
 from troth.core.formats import counted, money, printable
@@ -28,7 +28,7 @@ from troth.results.tables import table_lines
 
 DeadlineTime = Annotated[str | None, typer.Option(help="When it closes automatically, such as 2026-05-04T12:00:00Z.")]
 
-_SET_BACK = "the service's database was restored from an older copy. Do not pay out batch {}, and void what was paid"
+_RESTORED = "the service's database was restored from an older copy. Do not pay out batch {}, and void what was paid"
 
 rounds = typer.Typer(help="Open, close, pay and publish rounds.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -70,7 +70,7 @@ def close_round(
     number = find_round(client, campaign_view, number, states, f"no round is {states[0]}")
     if dry_run:
         preview = client.dry_run(campaign_view["id"], number, final=final)
-        show_lines(preview, as_json, would_be_paid(campaign_view, preview))
+        show_lines(preview, as_json, preview_lines(campaign_view, preview))
         typer.echo("nothing was closed, paid or revealed: this was a dry run", err=True)
         if preview["verdict"] is not None and preview["verdict"]["stops"]:
             command = f"troth round close {shlex.quote(campaign)} {number} --anyway"
@@ -140,8 +140,8 @@ def show_rounds(
     """Show a campaign's rounds, or one of them."""
     client, campaign_view = find_campaign(server, campaign)
     if number is None:
-        listed = client.list_rounds(campaign_view["id"])
-        show_lines(listed, as_json, [about_round(round_row) for round_row in listed] or ["no rounds yet"])
+        all_rounds = client.list_rounds(campaign_view["id"])
+        show_lines(all_rounds, as_json, [about_round(round_row) for round_row in all_rounds] or ["no rounds yet"])
     else:
         chosen_round = client.show_round(campaign_view["id"], number)
         show_lines(chosen_round, as_json, [about_round(chosen_round), *verdict_lines(chosen_round.get("verdict"))])
@@ -154,35 +154,35 @@ def payments(
     campaign_view, paid = _payments(server, campaign, number)
     rows = [payment_cells(payment) for payment in paid["payments"]]
     noun = "rows" if campaign_view["task"] is None else "tasks"
-    heads = ["provider", noun, "score", "share of cap", f"payment {campaign_view['currency']}".strip()]
-    show_lines(paid, as_json, [f"round {paid['round']}{day_text(paid)}", *table_lines(heads, rows, right=1)])
+    header = ["provider", noun, "score", "share of cap", f"payment {campaign_view['currency']}".strip()]
+    show_lines(paid, as_json, [f"round {paid['round']}{day_text(paid)}", *table_lines(header, rows, right=1)])
 
 
 def why(
     campaign: CampaignArgument,
     number: RoundArgument = None,
     provider: Annotated[
-        str | None, typer.Option(help="For the analyst: the provider who was paid.", show_default="everybody's")
+        str | None, typer.Option(help="For the analyst: the provider who was paid.", show_default="all providers")
     ] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain payments with their own numbers."""
+    """Explain payments step by step."""
     campaign_view, paid = _payments(server, campaign, number)
-    picked = [payment for payment in paid["payments"] if provider is None or payment["provider"] == provider]
-    if provider is not None and not picked:
+    selected = [payment for payment in paid["payments"] if provider is None or payment["provider"] == provider]
+    if provider is not None and not selected:
         raise DataError(f"nothing was paid to {provider!r} in round {paid['round']}")
     noun = "row" if campaign_view["task"] is None else "task"
-    lines = [f"round {paid['round']}{day_text(paid)}"] if picked else ["nothing was paid to you in this round"]
-    for payment in picked:
+    lines = [f"round {paid['round']}{day_text(paid)}"] if selected else ["nothing was paid to you in this round"]
+    for payment in selected:
         rows = counted(payment["rows"], noun)
         lines.append(f"{payment['provider']}: {rows}, paid {payment['payment']} {campaign_view['currency']}".rstrip())
         steps = [[step["what"], step["value"], step["meaning"]] for step in payment["steps"]]
         lines += [f"  {line}" for line in table_lines(None, steps)]
-    if picked and campaign_view["task"] is not None and "provider" in campaign_view:
+    if selected and campaign_view["task"] is not None and "provider" in campaign_view:
         paid["tasks"] = open_client(server).show_tasks(campaign_view["id"], paid["round"])
         lines += task_lines(paid["tasks"])
-    show_lines({**paid, "payments": picked}, as_json, lines)
+    show_lines({**paid, "payments": selected}, as_json, lines)
 
 
 def export(
@@ -191,11 +191,11 @@ def export(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Save campaign file, ledger, payments and page: everything that troth verify and troth statistics need.
+    """Save the campaign file, ledger, payments and page: everything that troth verify and troth statistics need.
 
     The ledger is compared with the head that the service has signed.
     """
-    from troth.campaigns.records.ledger import Ledger, write_whole
+    from troth.campaigns.records.ledger import Ledger, write_atomic
     from troth.client import RefusedError
     from troth.client.heads import check_lines, signed_head
 
@@ -216,7 +216,7 @@ def export(
                 raise
             typer.echo(f"no {name}: {error}", err=True)
         else:
-            write_whole(directory / name, content, private=True)  # most of them have everybody's statistics or payments
+            write_atomic(directory / name, content, private=True)  # most contain data of all providers
             files[name] = str(directory / name)
             if name == "ledger.jsonl":
                 try:
@@ -258,7 +258,7 @@ def payouts(
         for line in content["payments"]:
             if line["id"] in exported and exported[line["id"]] != f"{name}.json":
                 problem = f"payment {line['id']} of batch {batch} is already in {directory / exported[line['id']]}"
-                raise DataError(f"{problem}: {_SET_BACK.format(batch)}")
+                raise DataError(f"{problem}: {_RESTORED.format(batch)}")
         for ending in ("json", "csv"):
             path = directory / f"{name}.{ending}"
             if not path.exists():
@@ -267,7 +267,7 @@ def payouts(
                 files.append(str(path))
             elif {payment["id"] for payment in content["payments"]} - exported.keys():
                 other = f"{path} has payments that differ from batch {batch} of the service"
-                raise DataError(f"{other}: {_SET_BACK.format(batch)}")
+                raise DataError(f"{other}: {_RESTORED.format(batch)}")
     show_lines({"written": files}, as_json, [f"wrote {path}" for path in files] or ["nothing new to pay out"])
 
 

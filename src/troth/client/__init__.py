@@ -1,4 +1,4 @@
-"""A service seen from outside: what its API offers, as methods, using only the standard library."""
+"""A client of the service: the operations of its API as methods, using only the standard library."""
 
 from troth.client.api import Client
 from troth.client.http import RefusedError, UnreachableError

@@ -1,4 +1,4 @@
-"""The client of a service. Money is in decimal strings, times are in UTC."""
+"""The client of a service. Amounts of money are decimal strings, times are in UTC."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Client(Transport):
-    """A service, and the account that calls it.
+    """A connection to a service, and the account that uses it.
 
     Every operation of `troth.operations` is a method. Pass the values in its path by position, then the file if it
     takes one (bytes or a path), then the fields of the query and the body by keyword; ``/docs`` of a service describes
@@ -27,9 +27,9 @@ class Client(Transport):
         client.open_round(campaign, deadline="2026-05-04T12:00:00Z")
         client.submit_file(campaign, 1, Path("may.csv"), name="may.csv")
 
-    Methods return what the service answers: plain data, or bytes where it is a file. Those that send a file take a
-    function ``progress`` too, which is called with how many bytes are sent, and how many there are. A request whose
-    connection is lost is sent again where that does no harm.
+    Methods return the service's response: plain data, or bytes if it is a file. Methods that send a file also take a
+    function ``progress``, which is called with the number of bytes sent and the total. If the connection is lost, a
+    request is repeated if that is safe.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Client(Transport):
     token
         From `sign_in`, or from the settings page.
     insecure
-        Send passwords and data unencrypted, to an http address that is not this machine's.
+        Allow an http address of another machine: passwords and data are then sent unencrypted.
     """
 
     if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Client(Transport):
         return token
 
     def find_campaign(self, text: str) -> dict[str, Any]:
-        """Return the campaign with an identifier, or the only one with a name."""
+        """Return the campaign with this identifier, or else the only one with this name."""
         campaigns: list[dict[str, Any]] = self.list_campaigns()
         matches = (
             [campaign for campaign in campaigns if campaign["id"] == text]
@@ -85,19 +85,19 @@ def _method(operation: Operation) -> Callable[..., Any]:
             body = Body(values[-1], operation.input.media_type, fields.get("progress"))
         elif operation.input is not None:
             body = Body(json.dumps(fields).encode(), "application/json")
-        answer = self.send(
+        response = self.send(
             operation.method,
             f"{path}?{urlencode(query)}" if query else path,
             body,
             key=secrets.token_hex(16) if operation.keyed else None,
-            again=operation.repeatable,
+            repeat=operation.repeatable,
         )
-        return parse_json(answer) if isinstance(operation.output, str) else answer
+        return parse_json(response) if isinstance(operation.output, str) else response
 
-    sent = ("content",) if isinstance(operation.input, Content) else ()
-    positional = [Parameter(name, Parameter.POSITIONAL_ONLY) for name in ("self", *names, *sent)]
+    file_argument = ("content",) if isinstance(operation.input, Content) else ()
+    positional = [Parameter(name, Parameter.POSITIONAL_ONLY) for name in ("self", *names, *file_argument)]
     keywords = [Parameter(name, Parameter.KEYWORD_ONLY) for name in operation.query]
-    if sent:
+    if file_argument:
         keywords.append(Parameter("progress", Parameter.KEYWORD_ONLY, default=None))
     elif operation.input is not None:
         keywords.append(Parameter("fields", Parameter.VAR_KEYWORD))

@@ -1,4 +1,4 @@
-"""Tokens on this machine, one for each service: in a file that only its owner reads."""
+"""Tokens on this machine, one for each service: in a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def credentials_path() -> Path:
 
 
 def load() -> dict[str, Any]:
-    """Return the service that was signed in to last, and what is stored of each."""
+    """Return what is stored: the service of the last sign-in, and the account of each service."""
     path = credentials_path()
     try:
         credentials = json.loads(path.read_text(encoding="utf-8"))
@@ -34,7 +34,7 @@ def load() -> dict[str, Any]:
 
 
 def store(server: str, **account: Any) -> Path:
-    """Store a token, and make its service the one that is used by default."""
+    """Store a token, and make its service the default."""
     credentials = load()
     credentials["current"] = server
     credentials["servers"][server] = account
@@ -51,7 +51,7 @@ def forget(server: str) -> None:
 
 
 def current(server: str | None = None) -> str:
-    """Return the service named here or in the environment, or else the one of the last sign-in."""
+    """Return ``server``, or by default the service in the environment or of the last sign-in."""
     url = server or os.environ.get("TROTH_SERVER")
     if url:
         return address(url, insecure=True)
@@ -62,7 +62,7 @@ def current(server: str | None = None) -> str:
 
 
 def connect(server: str | None = None) -> Client:
-    """Return a client with the token of the environment, or the stored one."""
+    """Return a client with the token from the environment, or else the stored one."""
     url = current(server)
     account = load()["servers"].get(url, {})
     token = os.environ.get("TROTH_TOKEN") or account.get("token")
@@ -73,7 +73,7 @@ def connect(server: str | None = None) -> Client:
 
 
 def write_private(path: Path, plain: dict[str, Any]) -> Path:
-    """Write plain data to a file in a folder that is its owner's alone."""
+    """Write plain data to a file that only its owner can read, in a folder that only its owner can open."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     path.parent.chmod(0o700)
     replace_private(path, json.dumps(plain, indent=1).encode())

@@ -1,4 +1,4 @@
-"""Heads of ledgers seen on this machine: they reveal a service that later shows another history."""
+"""Heads of ledgers seen on this machine, which expose a service that later shows a different history."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def heads_path() -> Path:
 
 
 def signed_head(client: Client, campaign: Mapping[str, Any], since: int = 0) -> dict[str, Any] | None:
-    """Return the last head that the service shows of a campaign, or None if there is none yet.
+    """Return the latest head of a campaign's ledger, or None if there is none yet.
 
-    It proves that it continues the ledger's first ``since`` lines.
+    It carries a proof that it continues the ledger's first ``since`` lines.
     """
     try:
         head: dict[str, Any] = client.show_head(campaign["id"], since=since)
@@ -39,7 +39,7 @@ def signed_head(client: Client, campaign: Mapping[str, Any], since: int = 0) -> 
 
 
 def check_lines(head: Mapping[str, Any] | None, ledger: Ledger) -> None:
-    """Raise unless a ledger that was downloaded begins with the lines of a head that was shown before."""
+    """Raise unless a downloaded ledger begins with the lines that a head covers."""
     if head is None:
         return
     check_head(None, head)
@@ -51,7 +51,7 @@ def check_lines(head: Mapping[str, Any] | None, ledger: Ledger) -> None:
 
 
 def compare_with_seen(head: Mapping[str, Any]) -> bool:
-    """Return whether a signed head is the one that was seen on this machine; raise if both cannot be of one ledger."""
+    """Return whether a signed head was seen on this machine; raise if it contradicts one that was."""
     records = [record for record in _seen_heads().values() if record["campaign"] == head["campaign"]]
     for record in records:
         if (record["key"], record["epoch"]) != (head["key"], head["epoch"]):
@@ -73,10 +73,10 @@ def _seen_heads() -> dict[str, Any]:
 
 
 def watch_head(client: Client, campaign: Mapping[str, Any]) -> str | None:
-    """Compare a campaign's head with the one that was seen before, and return what is wrong, or None.
+    """Compare a campaign's head with the one that was seen before, and return the problem, or None.
 
-    A head that continues the one before replaces it; one that does not is not stored, so that the warning stays.
-    Providers see the ledger up to what is published, and the analyst all of it, so their heads are kept apart.
+    A head replaces an earlier one only if it continues it; otherwise the warning would not be repeated. Providers see
+    the published part of the ledger and the analyst all of it, so their heads are stored separately.
     """
     seen_heads = _seen_heads()
     key = f"{client.server} {campaign['id']} {'provider' if 'provider' in campaign else 'analyst'}"

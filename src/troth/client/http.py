@@ -27,12 +27,12 @@ class UnreachableError(TrothError):
 
 
 class RefusedError(TrothError):
-    """The service has refused a request; the message is its own.
+    """The service refused a request; the message comes from the service.
 
     Attributes
     ----------
     status
-        Of the HTTP response.
+        The status code of the HTTP response.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -49,11 +49,11 @@ class Body(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
+        """Its length in bytes."""
         return len(self.content) if isinstance(self.content, bytes) else self.content.stat().st_size
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield its bytes; a file that grows meanwhile is cut off."""
+        """Yield the content in blocks; a file that grows meanwhile is truncated to its earlier size."""
         if isinstance(self.content, bytes):
             yield self.content
             return
@@ -67,26 +67,28 @@ class Body(NamedTuple):
 
 
 class Transport:
-    """The way to one service, whose address is https if it has no scheme; http is only for this machine."""
+    """HTTP access to one service: https if its address has no scheme, http only on this machine."""
 
-    def __init__(self, server: str, token: str | None = None, *, insecure: bool = False, seconds: float = 60.0) -> None:
-        self.server, self.token, self.seconds = address(server, insecure=insecure), token, seconds
+    def __init__(self, server: str, token: str | None = None, *, insecure: bool = False, timeout: float = 60.0) -> None:
+        self.server, self.token, self.timeout = address(server, insecure=insecure), token, timeout
         self.retry_delays = _RETRY_DELAYS
 
     def send(
-        self, method: str, path: str, body: Body | None = None, *, key: str | None = None, again: bool = False
+        self, method: str, path: str, body: Body | None = None, *, key: str | None = None, repeat: bool = False
     ) -> bytes:
-        """Send a request, ``again`` if the connection is lost, and return the response's body.
+        """Send a request and return the response's body; ``repeat`` the request if the connection is lost.
 
-        Under an idempotency key, the service does what is asked once, however often it is sent.
+        The service executes requests with the same idempotency key only once.
         """
         headers = {"Accept": "*/*", "User-Agent": "troth"}
-        headers |= {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
-        headers |= {} if key is None else {"Idempotency-Key": key}
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        if key is not None:
+            headers["Idempotency-Key"] = key
         if body is not None:
             headers |= {"Content-Type": body.media_type, "Content-Length": str(body.size)}
-        waits = list(self.retry_delays) if again else []
-        lost = False
+        delays = list(self.retry_delays) if repeat else []
+        was_lost = False
         while True:
             try:
                 status, content = self._attempt(method, path, headers, body)
@@ -95,24 +97,26 @@ class Transport:
                     f"{self.server}: its certificate is not trusted: {error.verify_message}"
                 ) from None
             except ConnectionRefusedError as error:
-                if not lost or not waits:  # a service that responded a moment ago may be restarting
+                if not was_lost or not delays:  # a service that responded a moment ago may be restarting
                     raise UnreachableError(
                         f"cannot reach {self.server}: connection refused; is troth serve running?"
                     ) from error
             except (OSError, http.client.HTTPException) as error:
-                if not waits or not isinstance(error, ConnectionError | http.client.HTTPException | TimeoutError):
+                if not delays or not isinstance(error, ConnectionError | http.client.HTTPException | TimeoutError):
                     raise UnreachableError(f"cannot reach {self.server}: {_reason(error)}") from error
-                lost = True
+                was_lost = True
             else:
-                if status != 503 or not waits:
+                if status != 503 or not delays:
                     return _accepted(self.server, status, content)
-            time.sleep(waits.pop(0))
+            time.sleep(delays.pop(0))
 
     def _attempt(self, method: str, path: str, headers: dict[str, str], body: Body | None) -> tuple[int, bytes]:
         connection = self._connect()
         try:
             connection.connect()
-            with suppress(BrokenPipeError, ConnectionResetError):  # it may refuse a body before the end, and says why
+            with suppress(
+                BrokenPipeError, ConnectionResetError
+            ):  # the service may refuse a body before its end, and respond
                 connection.request(method, path, None if body is None else body.blocks(), headers)
             response = connection.getresponse()
             return response.status, response.read()
@@ -123,18 +127,18 @@ class Transport:
         parts = urlsplit(self.server)
         host, port = parts.hostname or "", parts.port
         if parts.scheme == "http":
-            return http.client.HTTPConnection(host, port, timeout=self.seconds)
+            return http.client.HTTPConnection(host, port, timeout=self.timeout)
         context = ssl.create_default_context()
         proxy = urlsplit(getproxies().get("https", ""))
         if proxy.hostname is None or proxy_bypass(host):
-            return http.client.HTTPSConnection(host, port, timeout=self.seconds, context=context)
-        tunnel = http.client.HTTPSConnection(proxy.hostname, proxy.port, timeout=self.seconds, context=context)
+            return http.client.HTTPSConnection(host, port, timeout=self.timeout, context=context)
+        tunnel = http.client.HTTPSConnection(proxy.hostname, proxy.port, timeout=self.timeout, context=context)
         tunnel.set_tunnel(host, port or 443)
         return tunnel
 
 
 def address(server: str, *, insecure: bool = False) -> str:
-    """Return a service's address with its scheme and without a slash at the end.
+    """Return a service's address with its scheme and without a trailing slash.
 
     Examples
     --------
@@ -165,8 +169,8 @@ def _accepted(server: str, status: int, body: bytes) -> bytes:
     except (ValueError, KeyError, TypeError):
         message = None
     if not isinstance(message, str) or not message:
-        words = http.client.responses.get(status, "an unknown status").lower()
-        message = f"{server} responds with {status}, {words}; is this a Troth service?"
+        reason = http.client.responses.get(status, "an unknown status").lower()
+        message = f"{server} responds with {status}, {reason}; is this a Troth service?"
     raise RefusedError(status, message)
 
 
@@ -181,7 +185,7 @@ def _reason(error: Exception) -> str:
 
 
 def parse_json(body: bytes) -> Any:
-    """Return the data of a response."""
+    """Parse the body of a response."""
     try:
         return json.loads(body)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a provider sends: its rows, or statistics computed from them on its own machine, with a digest to compare."""
+"""The payload of a submission: rows, or statistics that are computed from them on the provider's machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Package:
-    """What is sent, under which name, and its digest."""
+    """The payload of a submission: content, file name and digest."""
 
     content: bytes | Path
     name: str
@@ -29,7 +29,7 @@ class Package:
 def prepare(
     client: Client, campaign: dict[str, Any], round_shown: dict[str, Any], file: Path, *, statistics: bool = False
 ) -> Package:
-    """Return what is sent to a round of a campaign."""
+    """Return the payload of a submission to a round."""
     if not file.is_file():
         raise DataError(f"{file}: there is no such file")
     if not statistics:
@@ -52,8 +52,8 @@ def prepare(
     return Package(raw, f"{stem(file)}.statistics.json", sha256(raw).hexdigest())
 
 
-def check_receipt(package: Package, submission: dict[str, Any]) -> None:
-    """Raise if the service has read other bytes than the ones here."""
+def check_digest(package: Package, submission: dict[str, Any]) -> None:
+    """Raise if the service has read different bytes."""
     if submission.get("sha256") != package.sha256:
         raise DataError(
             f"{package.name}: the service has read different bytes (SHA-256 {submission.get('sha256')}, here "
@@ -62,11 +62,11 @@ def check_receipt(package: Package, submission: dict[str, Any]) -> None:
 
 
 def check_signed(submission: dict[str, Any], confirmed: dict[str, Any], nonce: str) -> dict[str, Any]:
-    """Return the signed receipt of what was sent, or refuse one for something else."""
+    """Return the signed receipt of a submission; raise if it is for something else."""
     receipt: dict[str, Any] = confirmed.get("receipt") or {}
     check_signature(receipt, RECEIPT)
-    names = ("campaign", "round", "provider", "sha256", "summary", "tasks")
-    same = all(receipt.get(name) == submission[name] for name in names)
-    if not same or (receipt["nonce"], receipt["own_nonce"]) != (submission["nonce"], nonce):
+    fields = ("campaign", "round", "provider", "sha256", "summary", "tasks")
+    matches = all(receipt.get(name) == submission[name] for name in fields)
+    if not matches or (receipt["nonce"], receipt["own_nonce"]) != (submission["nonce"], nonce):
         raise DataError("the receipt does not match what you sent; keep a copy of what you sent, and ask the analyst")
     return receipt

@@ -1,1 +1,1 @@
-"""The contract, log PMI, exact sums, reductions over rows, and what every model must obey."""
+"""The contract of a model, log PMI, exact sums, reductions of rows, and the laws that every model must obey."""

@@ -1,4 +1,4 @@
-"""Work on large arrays in chunks that fit the cache, on all cores: NumPy releases the interpreter lock."""
+"""Process large arrays in cache-sized chunks on all cores: NumPy releases the interpreter lock."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-# glibc hands freed blocks of up to the largest size seen so far to the next array instead of to the system; without
-# this, every intermediate array of a chunk costs fresh page faults, about half of the time at ten thousand providers.
+# glibc reuses freed blocks up to the largest size freed so far instead of returning them to the system. Without this
+# line, every temporary array of a chunk causes page faults, about half of the run time at ten thousand providers.
 np.empty(1 << 21)
 
 
 def for_each_chunk(count: int, size: int, work: Callable[[slice], None]) -> None:
-    """Call ``work`` with slices of at most ``size`` that cover ``range(count)``; each must write its own part.
+    """Call ``work`` with slices of at most ``size`` that cover ``range(count)``, perhaps in parallel.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A claim about a campaign: whether it is proved, and why."""
+"""Claims about a campaign: what is proved, and why."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Premise: TypeAlias = Literal["nothing", "model", "draws"]
 STRENGTH: dict[Verdict, int] = {"refuted": 0, "undecided": 1, "proved": 2}
 """Verdicts from the weakest to the strongest."""
 
-_BEYOND = "troth audit measures what lies gain outside that limit"
+_OUTSIDE_LIMIT = "troth audit measures what lies gain outside that limit"
 
 
 @dataclass(frozen=True)
@@ -28,24 +28,24 @@ class Claim:
     Attributes
     ----------
     name
-        Such as ``"truthful"``.
+        A short name, such as ``"truthful"``.
     verdict
         ``"proved"``, ``"refuted"`` or ``"undecided"``.
     text
-        The statement in words, with what it assumes.
+        The statement and its assumptions.
     basis
-        The theorem or erratum that it rests on.
+        The theorem or erratum behind it.
     margin
-        How far from failing, or how much can be lost, in the unit that the text names.
+        The distance from failure, or the possible loss, in the unit given in the text.
     witness
-        An example that refutes it.
+        A counterexample.
     min_rows
-        The number of rows that every provider must report for it to hold; None if it does not depend on rows.
+        The number of rows that every provider must report for the claim to hold; None if it does not depend on rows.
     rests_on
-        What a proof assumes: nothing about the data; the model, that is its evidence, and its draws if the rule draws;
-        or only that draws of the model have the distribution of the data.
+        What the proof assumes: nothing about the data; the model (its evidence, and its draws if the rule draws); or
+        only that the model's draws have the distribution of the data.
     limit
-        The limit in which it is proved, in words, such as ``"many rows"``; empty for every other claim.
+        The limit in which the claim is proved, such as ``"many rows"``; empty for every other claim.
     """
 
     name: str
@@ -59,20 +59,21 @@ class Claim:
     limit: str = ""
 
     def in_the_limit(self, models: Models, *, draws: bool) -> Claim:
-        """Leave it undecided if it is proved only in the limit in which evidence or draws of the models are exact."""
-        if self.verdict != "proved" or not (limit := limit_of(models, self.rests_on, draws=draws)):
+        """Return the claim, undecided if its proof holds only in the limit in which the models are exact."""
+        limit = limit_of(models, self.rests_on, draws=draws) if self.verdict == "proved" else ""
+        if not limit:
             return self
         decoys = ", from which peers are drawn" if self.rests_on == "draws" else ""
-        measured = dict.fromkeys(declared(model).limit_measured for model in one_each(models))
-        beyond = "; ".join([_BEYOND, *(f"see also {page}" for page in measured if page)])
-        text = f"proved in the limit of {limit}{decoys}: {self.text}; {beyond}"
+        pages = dict.fromkeys(declared(model).limit_measured for model in one_each(models))
+        measurements = "; ".join([_OUTSIDE_LIMIT, *(f"see also {page}" for page in pages if page)])
+        text = f"proved in the limit of {limit}{decoys}: {self.text}; {measurements}"
         return replace(self, verdict="undecided", text=text, limit=limit)
 
 
 def limit_of(models: Models, premise: Premise = "model", *, draws: bool) -> str:
-    """Return the limit in which models are exact, as far as a claim that rests on ``premise`` needs them, in words.
+    """Describe the limit in which models are exact, as far as a claim that rests on ``premise`` needs it.
 
-    It is empty if they are exact. ``draws`` says whether the rule draws peers from them.
+    Empty if they are always exact. ``draws`` says whether the rule draws peers from the models.
 
     Examples
     --------
@@ -89,4 +90,4 @@ def limit_of(models: Models, premise: Premise = "model", *, draws: bool) -> str:
     declarations = [declared(model) for model in one_each(models)] if premise != "nothing" else []
     evidence = [declaration.evidence_limit for declaration in declarations if premise == "model"]
     limits = dict.fromkeys([*evidence, *(declaration.draws_limit for declaration in declarations if draws)])
-    return ", and of ".join(words for words in limits if words)
+    return ", and of ".join(limit for limit in limits if limit)

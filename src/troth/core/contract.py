@@ -1,13 +1,13 @@
-"""The contract: a model is two functions, and everything else derives from them.
+"""The contract: a model is two functions, from which everything else is derived.
 
-The mechanism assumes one thing about the data: datasets are independent given θ. So a model is
-``statistics(data)``, numbers that add over providers, and ``log_evidence(t)``, the log of the integral
+The mechanism makes one assumption about the data: datasets are independent given θ. So a model consists of
+``statistics(data)``, a vector that adds over providers, and ``log_evidence(t)``, the log of the integral
 over θ of p(θ)·exp(log-likelihood with statistics t), up to terms that cancel in
 
     log PMI(a, b) = Λ(a + b) + Λ(0) − Λ(a) − Λ(b).
 
-What a family can do beyond that is a capability, one small Protocol each. All of them are vectorised over
-leading axes. Shapes are always ``(..., provider, statistic)``.
+Each further capability of a family is a small Protocol. All functions are vectorised over leading axes. Shapes are
+always ``(..., provider, statistic)``.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Generator: TypeAlias = np.random.Generator
 
 @runtime_checkable
 class Model(Protocol):
-    """All that a mechanism needs to know about the data."""
+    """Everything that a mechanism needs to know about the data."""
 
     def statistics(self, data: Any, /) -> Array:
-        """Numbers for one provider's dataset that add over providers, shape ``(..., statistic)``."""
+        """Return the statistics of one provider's dataset, ``(..., statistic)``; they add over providers."""
 
     def log_evidence(self, statistics: Array, /) -> Array:
-        """Λ(t), one number for each leading index of ``(..., statistic)``."""
+        """Return Λ(t), one number for each leading index of ``(..., statistic)``."""
 
 
 Models: TypeAlias = Model | Sequence[Model]
@@ -50,12 +50,12 @@ Models: TypeAlias = Model | Sequence[Model]
 class HasSummary(Model, Protocol):
     """A model whose statistics come from a summary that adds over rows.
 
-    For rows that are i.i.d. given θ the two are the same. Where a provider's rows share an effect of their own,
-    the summary still adds over rows while the statistics add only over providers.
+    If rows are i.i.d. given θ, summary and statistics are the same. If a provider's rows share a random effect, the
+    summary still adds over rows, but the statistics add only over providers.
     """
 
     def summary(self, data: Any, /) -> Array:
-        """Numbers that add over rows, so that data can be reduced where it lives."""
+        """Return numbers that add over rows, so that data can be reduced where it lives."""
 
     def from_summary(self, summary: Array, /) -> Array:
         """Map one provider's summary to its statistics."""
@@ -63,30 +63,30 @@ class HasSummary(Model, Protocol):
 
 @runtime_checkable
 class HasReduction(HasSummary, Protocol):
-    """A model that says how rows become its summary, so that any engine can reduce its data."""
+    """A model that declares how rows become its summary, so that any engine can reduce its data."""
 
     @property
     def reduction(self) -> Reduction:
-        """How rows become the summary."""
+        """The reduction of rows to the summary."""
 
 
 @runtime_checkable
 class HasBaseMeasure(HasReduction, Protocol):
-    """A model that knows the full probability of a report, not only what log PMI needs.
+    """A model that knows the full probability of a report, including the terms that cancel in log PMI.
 
-    Λ leaves out terms that do not depend on θ. They are needed to compare models by the probability of past days, and
-    to fit parameters that they depend on (the noise of a normal).
+    Λ omits terms that do not depend on θ. These are needed to compare models by the probability of past days, and to
+    fit the parameters that they depend on, such as the noise of a normal.
     """
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
         """Return the part of a report's log-likelihood that depends on the model's parameters but not on θ.
 
-        ``summaries`` are what ``reduction`` made of the rows, which may hold more than the model's own reduction.
+        ``summaries`` were made by ``reduction``, which may add up more than the model's own reduction.
         """
 
     @property
     def score_measure(self) -> str | None:
-        """The terms that log scores leave out: scores are comparable only if these agree, and never if it is None."""
+        """The terms that log scores omit: scores are comparable only if these agree, and never if this is None."""
 
 
 @runtime_checkable
@@ -97,18 +97,18 @@ class SamplesData(Model, Protocol):
         """Draw θ from the prior, shape ``(*shape, parameter)``."""
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
-        """Draw a dataset of ``rows`` rows (a regression: or with these features) for each θ."""
+        """Draw a dataset for each θ; ``rows`` is the number of rows or, for a regression, the features."""
 
 
 @runtime_checkable
 class SamplesStatistics(Model, Protocol):
-    """A model that can draw fresh statistics with the design of given ones, without any rows.
+    """A model that can draw fresh statistics with a given design, without drawing rows.
 
-    The design is what was fixed before the data were seen: the number of rows and, in a regression, the features.
+    The design is what is fixed before the data are seen: the number of rows and, in a regression, the features.
     """
 
     def design(self, statistics: Array, /) -> Array:
-        """Return the design of a statistic, shape ``(..., design)``."""
+        """Return the design of statistics, shape ``(..., design)``."""
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw θ from the prior, shape ``(*shape, parameter)``."""
@@ -118,28 +118,28 @@ class SamplesStatistics(Model, Protocol):
 
 
 class ComparedDesign(NamedTuple):
-    """What must be equal on two days, besides the number of rows, for their peers to be compared.
+    """The part of a design that must be equal on two days, besides the number of rows, to compare their peers.
 
     Attributes
     ----------
     values
-        Numbers that are the same if the designs are, up to rounding: ``(..., number)``.
+        Numbers that are equal, up to rounding, if the designs are: ``(..., number)``.
     rounding
-        The size of what was added up for each of them, in which rounding is measured; 0 for counts.
+        The scale of the terms of each sum, relative to which rounding errors are measured; 0 for counts.
     """
 
     values: Array
     rounding: Array
 
     @classmethod
-    def of_products(cls, products: Array) -> Self:
+    def from_products(cls, products: Array) -> Self:
         """Compare products of features, ``(..., d, d)``.
 
-        Σzᵢzⱼ adds up numbers as large as √(Σzᵢ²·Σzⱼ²), in any order, however small it is itself.
+        However small Σzᵢzⱼ is, its partial sums may be as large as √(Σzᵢ²·Σzⱼ²).
 
         Examples
         --------
-        >>> ComparedDesign.of_products(np.array([[4.0, 0.0], [0.0, 9.0]])).rounding
+        >>> ComparedDesign.from_products(np.array([[4.0, 0.0], [0.0, 9.0]])).rounding
         array([4., 6., 6., 9.])
         """
         length = np.sqrt(np.maximum(np.diagonal(products, axis1=-2, axis2=-1), 0.0))
@@ -147,27 +147,27 @@ class ComparedDesign(NamedTuple):
         return cls(*(array.reshape(*array.shape[:-2], -1) for array in (products, sizes)))
 
     @classmethod
-    def of_rows_alone(cls, statistics: Array) -> Self:
+    def rows_only(cls, statistics: Array) -> Self:
         """Compare only the number of rows."""
-        nothing = np.zeros((*np.shape(statistics)[:-1], 0))
-        return cls(nothing, nothing)
+        empty = np.zeros((*np.shape(statistics)[:-1], 0))
+        return cls(empty, empty)
 
 
 @runtime_checkable
 class ComparesDays(Model, Protocol):
-    """A model that says what must be equal on two days besides the number of rows (erratum E10): the features.
+    """A model that knows what must be equal on two days besides the number of rows (erratum E10): the features.
 
-    It is less than `SamplesStatistics.design` where that holds what answers show, such as the spread of a provider's
-    rows: on independent days that is a part of the data.
+    This is less than `SamplesStatistics.design` if that depends on the answers, such as on the spread of a provider's
+    rows: on independent days, answers are data.
     """
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
-        """Return the compared design of a statistic; raise `MissingCapabilityError` if that is not known."""
+        """Return the compared design of statistics, or raise `MissingCapabilityError` if it is unknown."""
 
 
 @runtime_checkable
 class TakesFeatures(Protocol):
-    """A regression that knows more about a provider whose features are known."""
+    """A regression that can be specialised to a provider whose features are known."""
 
     def with_features(self, features: Any, /) -> SamplesStatistics:
         """Return the model of a provider with these features, ``(row, feature)``."""
@@ -175,13 +175,13 @@ class TakesFeatures(Protocol):
 
 @runtime_checkable
 class DrawsAnswers(TakesFeatures, SamplesStatistics, Protocol):
-    """A regression that can draw answers to given features from its likelihood, not only from a limit."""
+    """A regression that can draw answers to given features from its exact likelihood, not only from a limit."""
 
     def with_features(self, features: Any, rows: int | None = None, /) -> SamplesStatistics:
-        """Return the model of a provider with these features, ``(row, feature)``, or of ``rows`` rows like them."""
+        """Return the model of a provider with these features, ``(row, feature)``, or with ``rows`` similar rows."""
 
     def draw_slope(self, rng: Generator, coefficients: Array, features: Array, counts: Array | None = None, /) -> Array:
-        """Draw answers to features, and return what they add to the statistics."""
+        """Draw answers to the features, and return their contribution to the statistics."""
 
 
 @runtime_checkable
@@ -190,7 +190,7 @@ class HasFeatures(SamplesStatistics, Protocol):
 
     @property
     def without_features(self) -> Model:
-        """The model of everybody, with the same statistics and evidence."""
+        """The model without known features, with the same statistics and evidence."""
 
 
 @runtime_checkable
@@ -198,17 +198,17 @@ class SamplesPosterior(Model, Protocol):
     """A model that can draw parameters from the posterior given statistics."""
 
     def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
-        """Draw one θ for each statistic, shape ``(..., parameter)``."""
+        """Draw one θ for each vector of statistics, shape ``(..., parameter)``."""
 
 
 @runtime_checkable
 class HasPosterior(Model, Protocol):
-    """A model that stays in its family when data become known to everybody."""
+    """A model whose posterior is a model of the same family."""
 
     def posterior(self, statistics: Array, /) -> Model:
         """Return the model whose prior is this one's posterior given statistics.
 
-        Take statistics with the returned model: it may count them from another mean, or have fewer states.
+        Take statistics with the returned model: it may centre them differently, or have fewer states.
         """
 
 
@@ -217,7 +217,7 @@ class HasFiniteStates(Model, Protocol):
     """A model whose θ is one of finitely many states."""
 
     def posterior_probabilities(self, statistics: Array, /) -> Array:
-        """p(θ | statistics), shape ``(..., state)``; the prior for statistics of zeros."""
+        """Return p(θ | statistics), shape ``(..., state)``; the prior if all statistics are 0."""
 
 
 @runtime_checkable
@@ -230,10 +230,10 @@ class CountsEffectiveCandidates(HasFiniteStates, Protocol):
 
 @runtime_checkable
 class WarnsAboutReports(Model, Protocol):
-    """A model whose approximation is good only for some data, and that can tell for which."""
+    """A model that knows for which data its approximation is good."""
 
     def warning_about(self, statistics: Array, /) -> str:
-        """Say why the approximation is poor for reports ``(..., statistic)``, and the remedy; empty if it is good."""
+        """Return why the approximation is poor for reports ``(..., statistic)``, and the remedy; empty if good."""
 
 
 @runtime_checkable
@@ -242,38 +242,38 @@ class HasPublicPoint(Model, Protocol):
 
     @property
     def public_coefficients(self) -> Array:
-        """The public point."""
+        """The coefficients of the public point."""
 
     def expanded_at_mode(self, data: Any, /) -> Self:
-        """Return the model expanded at the most probable coefficients given rows (z, y)."""
+        """Return the model expanded at the posterior mode of the coefficients given rows (z, y)."""
 
 
 @runtime_checkable
 class NamesParameters(Model, Protocol):
-    """A model that can say in words what its parameters are."""
+    """A model that can name its parameters."""
 
     def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
-        """Name the first entries of θ, given the columns of a campaign (None is a constant) and their labels."""
+        """Return names of the first entries of θ, given a campaign's columns (None is a constant) and labels."""
 
 
 @runtime_checkable
 class CountsRows(Model, Protocol):
-    """A model that knows how many rows are behind a statistic."""
+    """A model that knows the number of rows behind statistics."""
 
     def rows(self, statistics: Array, /) -> Array:
-        """Count the rows behind each statistic."""
+        """Return the number of rows behind each vector of statistics."""
 
 
 @runtime_checkable
 class ChecksStatistics(Model, Protocol):
-    """A model that knows which statistics no data can have."""
+    """A model that knows which statistics are possible."""
 
     @property
     def possible_statistics(self) -> str:
-        """The condition that all statistics of data satisfy, in words."""
+        """The condition that the statistics of any data satisfy, as text."""
 
     def possible(self, statistics: Array, /) -> Mask:
-        """Return for each statistic whether some data can have it, up to rounding; also where that is not known."""
+        """Return whether some data have these statistics, up to rounding; True if that is unknown."""
 
 
 @runtime_checkable
@@ -282,27 +282,27 @@ class HasSupport(Model, Protocol):
 
     @property
     def support(self) -> Support:
-        """The bounds of one value."""
+        """The possible values."""
 
 
 @runtime_checkable
 class HasLogPMI(Model, Protocol):
-    """A model with a better log PMI than the difference of four log evidences.
+    """A model with a more precise log PMI than the difference of four log evidences.
 
-    Four terms of size 1e9 that add up to a number of size 1 leave few digits; a family that knows its own closed
-    form keeps them. The laws compare it with the generic formula.
+    If four terms of order 1e9 add up to a number of order 1, most precision is lost; a closed form keeps it. The laws
+    compare it with the generic formula.
     """
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """Log PMI of two statistics; ``both`` is their sum where the caller has it already."""
+        """Return log PMI of two datasets; ``both`` is the sum of their statistics, if the caller has it already."""
 
 
 @runtime_checkable
 class HasLineLogPMI(Model, Protocol):
-    """A model that scores one report with many peers of one design at once, sharing what depends on the design."""
+    """A model that scores one report with many peers of the same design in one batch, sharing work between them."""
 
     def line_log_pmi(self, own: Array, line: Array, /) -> Array:
-        """Log PMI of reports ``(..., statistic)`` with every member of their lines ``(member, ..., statistic)``.
+        """Return log PMI of reports ``(..., statistic)`` with all members of their lines ``(member, ..., statistic)``.
 
         All members have the design of the first.
         """
@@ -310,37 +310,37 @@ class HasLineLogPMI(Model, Protocol):
 
 @runtime_checkable
 class HasAnswerPart(SamplesStatistics, Protocol):
-    """A model whose statistics have a part that answers change, and a longer one that the design fixes.
+    """A model whose statistics have a short part that depends on the answers; the design determines the rest.
 
-    The members of a line, all of one design, then differ in the short part alone: a regression with d coefficients
+    The members of a line have the same design, so they differ only in the short part: a regression with d coefficients
     draws d numbers for each decoy instead of d².
     """
 
     def answer_part(self, statistics: Array, /) -> Array:
-        """Return the part that answers change, ``(..., entry)``; it adds over providers."""
+        """Return the part that depends on the answers, ``(..., entry)``; it adds over providers."""
 
     def draw_answer_part(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw the answer part given θ; the leading axes of ``parameters`` and ``design`` broadcast."""
 
     def answer_scorer(self, own: Array, peers: Array, /) -> Callable[[Array], Array]:
-        """Return log PMI of reports ``(..., statistic)`` as a function of the answer part of peers.
+        """Return log PMI of reports ``(..., statistic)`` as a function of the peers' answer part.
 
-        It takes the members of a line, ``(member, ..., entry)``, all with the design of ``peers``.
+        The function takes the members of a line, ``(member, ..., entry)``, all with the design of ``peers``.
         """
 
 
 @runtime_checkable
 class OrdersPeers(Model, Protocol):
-    """A model with one parameter, whose peers of one design are ordered by one number.
+    """A model with one parameter, whose peers of the same design are ordered by a single number.
 
-    Along it log PMI with any report rises and then falls. Proof. PMI(a, b) = E[p(a|θ)/p(a) | b], the likelihood of a
-    rises and falls in θ, and the posterior of θ given b has a monotone likelihood ratio in the number: expectations of
-    p(a|θ) − c then change sign no oftener than p(a|θ) − c does, and in the same order (Karlin's variation diminishing
+    Log PMI with any report is unimodal in that number. Proof. PMI(a, b) = E[p(a|θ)/p(a) | b], the likelihood of a is
+    unimodal in θ, and the posterior of θ given b has a monotone likelihood ratio in the number. So expectations of
+    p(a|θ) − c change sign no more often than p(a|θ) − c does, and in the same order (Karlin's variation diminishing
     property). ∎
     """
 
     def peer_order(self, statistics: Array, /) -> Array:
-        """Return the number that orders statistics of one design."""
+        """Return the number that orders statistics of the same design."""
 
 
 @runtime_checkable
@@ -348,19 +348,19 @@ class PlansDesigns(Model, Protocol):
     """A model that knows the design of a report before there is any data."""
 
     def plan(self, rows: Any, /) -> Array:
-        """Return the design of a report with ``rows`` rows (a regression: with these features); designs add."""
+        """Return the design of ``rows`` rows or, for a regression, of these features; designs add."""
 
 
 @runtime_checkable
 class HasExpectedEvidence(PlansDesigns, Protocol):
-    """A model that knows E[Λ(t)] under its own prior predictive, and with it every mutual information."""
+    """A model that knows E[Λ(t)] under its own prior predictive, and so every mutual information."""
 
     def expected_log_evidence(self, design: Array, /) -> Array | None:
-        """E[Λ(t)] over datasets with this design, up to terms linear in it, or None if no exact sum is known."""
+        """Return E[Λ(t)] over datasets with this design, up to terms linear in it; None if no exact sum is known."""
 
 
 class Extremes(NamedTuple):
-    """Least and greatest finite log PMI over every admissible report, and whether PMI can be 0 as well."""
+    """Minimum and maximum finite log PMI over all admissible reports, and whether PMI can also be 0."""
 
     low: float
     high: float
@@ -369,36 +369,36 @@ class Extremes(NamedTuple):
 
 @runtime_checkable
 class HasScoreRange(Model, Protocol):
-    """A model that knows how large and how small log PMI can get when reports are limited."""
+    """A model that knows the range of log PMI for reports of limited size."""
 
     def log_pmi_extremes(
         self, rows: int, peers: Sequence[tuple[Model, int]], values: Bounds | None = None, /
     ) -> Extremes:
-        """Extremes for a report of up to ``rows`` rows, given peers' models and row limits and bounds on values.
+        """Return the extremes for a report of up to ``rows`` rows, given peers' models and rows, and bounds on values.
 
-        Raises `UnboundedRangeError` where there are none, and says why.
+        Raises `UnboundedRangeError`, with the reason, if there are none.
         """
 
 
 @runtime_checkable
 class HasPaperBounds(Model, Protocol):
-    """A model for which the paper has closed bounds of log PMI, corrected where they are wrong."""
+    """A model for which the paper gives closed bounds of log PMI, here with its errors corrected."""
 
     def paper_bounds(self, rows: int, peers: Sequence[tuple[Model, int]], values: Bounds | None = None, /) -> Extremes:
-        """Bounds for a report of up to ``rows`` rows, given peers' models and row limits and bounds on values."""
+        """Return bounds for a report of up to ``rows`` rows, given peers' models and rows, and bounds on values."""
 
 
 class Forecast(NamedTuple):
-    """What a report predicts of its peers' data.
+    """A report's prediction of its peers' data.
 
     Attributes
     ----------
     probability
-        The probability of exactly what the peers reported.
+        The probability of the peers' actual reports.
     collision_probability
-        Σ p² over all that they could report.
+        Σ p² over all possible reports of the peers.
     log_outcomes
-        Log of how many different things they could report.
+        The log of the number of these possible reports.
     """
 
     probability: Array
@@ -408,55 +408,55 @@ class Forecast(NamedTuple):
 
 @runtime_checkable
 class PredictsPooledPeers(Model, Protocol):
-    """A model with a known p(data|θ) over finitely many datasets, which can predict peers' data."""
+    """A model with finitely many possible datasets, which can predict peers' data."""
 
     def counts(self, statistics: Array, rows: Array | None = None, /) -> Array:
-        """Count each possible row behind a statistic of ``rows`` rows; counts add over providers of the same model."""
+        """Return the count of each possible row behind statistics of ``rows`` rows; counts add over providers."""
 
     def forecast(self, own: Array, peers: Sequence[tuple[Model, Array]], unordered: bool, /) -> Forecast:
-        """Predict peers, given as models with the counts of all their data, unordered or row by row."""
+        """Predict peers, given as models with the counts of their data, as unordered datasets or row by row."""
 
 
 @runtime_checkable
 class PredictsPeersSeparately(Model, Protocol):
-    """A model that can predict the data of peers whose rows share an effect, each peer by itself.
+    """A model that can predict the data of peers whose rows share a random effect, each peer separately.
 
-    What a peer's report adds to the others' forecasts are terms that add over peers, whatever their models.
+    A peer's report contributes terms to the others' forecasts. Terms add over peers, even of different models.
     """
 
     def forecast_terms(self, statistics: Array, rows: Array, unordered: bool, /) -> Array:
-        """Terms of reports with ``rows`` rows, ``(..., term)``, unordered or row by row."""
+        """Return the terms of reports with ``rows`` rows, ``(..., term)``, as unordered datasets or row by row."""
 
-    def forecast_apart(self, own: Array, terms: Array, /) -> Forecast:
-        """Predict peers whose terms add up to these."""
+    def forecast_separately(self, own: Array, terms: Array, /) -> Forecast:
+        """Predict peers from the sum of their terms."""
 
 
 @runtime_checkable
 class Combinable(Model, Protocol):
-    """A model that can be mixed with others that share its prior: two labs with different tests."""
+    """A model that can be combined with others that share its prior, such as labs with different tests."""
 
     @property
     def space(self) -> Mapping[str, object]:
-        """What two models must agree on for their statistics to add."""
+        """The properties that models must share for their statistics to add."""
 
     def in_space_of(self, reference: Model, /) -> Model:
-        """Return the same model with statistics in the space of ``reference``, or raise and say why not."""
+        """Return the same model with statistics in the space of ``reference``, or raise an error with the reason."""
 
 
 def has_independent_rows(model: Model) -> bool:
-    """Return whether rows are i.i.d. given θ, so that data of several providers are like one dataset of all rows."""
+    """Return whether rows are i.i.d. given θ, so that the data of several providers are like one dataset."""
     return declared(model).independent_rows
 
 
 def explains_target(model: Any) -> bool:
-    """Return whether data are features and target, ``(z, y)``."""
+    """Return whether data are features and a target, ``(z, y)``."""
     return declared(model).explains_target
 
 
 def design_of(model: Any, statistics: Array, rows: Any = None) -> Array:
-    """Return the design of data, fixed before they were seen: from statistics or, if these do not have it, from rows.
+    """Return the design of data: from their statistics or, if these do not determine it, from the number of rows.
 
-    Raises the error of ``model.design`` where there are no rows either, or the model cannot plan by them.
+    Raises the error of ``model.design`` if neither determines it.
     """
     try:
         return np.asarray(model.design(statistics))

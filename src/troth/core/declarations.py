@@ -1,4 +1,4 @@
-"""What a model declares about itself by plain attributes, with their defaults."""
+"""Plain attributes by which a model declares its properties, and their defaults."""
 
 from __future__ import annotations
 
@@ -8,51 +8,51 @@ from troth.core.limits import MAX_ROWS
 
 
 class Declarations:
-    """The attributes that a model may have, with the value that is taken where it has none; families inherit them."""
+    """The attributes that a model may declare, with their defaults; families inherit them."""
 
     independent_rows: ClassVar[bool] = True
-    """Whether rows are i.i.d. given θ. Data of several providers are then like one dataset."""
+    """Whether rows are i.i.d. given θ, so that the data of several providers are like one dataset."""
 
     explains_target: ClassVar[bool] = False
-    """Whether a row is a pair of features and target: data are ``(z, y)``, and the last column is the target."""
+    """Whether a row consists of features and a target: data are ``(z, y)``, and the last column is the target."""
 
     row_axes: ClassVar[int] = 0
-    """How many axes of an array belong to one row: 0 for rows of one value, 1 for rows that are vectors."""
+    """The number of array axes of one row: 0 for scalars, 1 for vectors."""
 
     max_rows: ClassVar[int] = MAX_ROWS
-    """The most rows of a report, up to which log PMI keeps its digits."""
+    """The maximum number of rows of a report, up to which log PMI is precise."""
 
     recovers_rows: ClassVar[bool] = False
-    """Whether ``rows`` has to search for the number of rows that explains a statistic."""
+    """Whether ``rows`` has to search for the number of rows that explains the statistics."""
 
     evidence_cost: ClassVar[int] = 1
-    """The approximate cost of one log evidence, in closed forms; more than 1 if it is an integral."""
+    """The approximate cost of one log evidence, relative to a closed form; above 1 if it is an integral."""
 
     state_word: ClassVar[str] = "state"
-    """The word for one of finitely many θ on the page."""
+    """The word for one of finitely many values of θ on the page."""
 
     approximation: ClassVar[str] = ""
-    """What is not exact about the evidence and about draws of statistics, in words; empty if all is exact."""
+    """What is approximate about the evidence and about drawn statistics; empty if both are exact."""
 
     evidence_limit: ClassVar[str] = ""
-    """The limit in which the evidence is exact, in words, such as ``"many rows"``; empty if it always is."""
+    """The limit in which the evidence is exact, such as ``"many rows"``; empty if it always is."""
 
     draws_limit: ClassVar[str] = ""
-    """The limit in which draws of statistics have the distribution of data; empty if they always have."""
+    """The limit in which drawn statistics have the distribution of real ones; empty if they always do."""
 
     limit_measured: ClassVar[str] = ""
-    """Where the model's accuracy outside these limits was measured, in words; empty if nowhere."""
+    """The page that documents the model's measured accuracy outside these limits; empty if there is none."""
 
     assumption: ClassVar[str] = ""
-    """What is assumed about θ beyond its prior, in words; empty if nothing is."""
+    """What is assumed about θ beyond its prior; empty if nothing is."""
 
 
 DECLARED = tuple(Declarations.__annotations__)
-"""The names of these attributes."""
+"""The names of the attributes."""
 
 
 def declared(model: Any) -> Declarations:
-    """Return what a model declares, with the defaults of what it does not.
+    """Return a model's declarations, with defaults for those that it omits.
 
     Examples
     --------

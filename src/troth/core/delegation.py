@@ -1,4 +1,4 @@
-"""Classes that answer to some names as one of their attributes does."""
+"""Delegation of attributes and methods to an attribute of an object."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ C = TypeVar("C")
 
 
 def delegates(attribute: str, *names: str, **renamed: str) -> Callable[[type[C]], type[C]]:
-    """Make objects of a class answer to ``names`` as their ``attribute`` does, such as the rule behind a bond.
+    """Delegate ``names`` of a class to one of its attributes, such as the rule behind a bond.
 
-    ``strict="strictly_convex"`` delegates a name to one that is called otherwise there.
+    A keyword delegates to another name: ``strict="strictly_convex"`` reads ``strictly_convex`` of the attribute.
 
     Examples
     --------
@@ -24,8 +24,8 @@ def delegates(attribute: str, *names: str, **renamed: str) -> Callable[[type[C]]
     """
 
     def decorate(owner: type[C]) -> type[C]:
-        for name, name_there in (dict(zip(names, names, strict=True)) | renamed).items():
-            setattr(owner, name, property(attrgetter(f"{attribute}.{name_there}")))
+        for name, target in ({name: name for name in names} | renamed).items():
+            setattr(owner, name, property(attrgetter(f"{attribute}.{target}")))
         return owner
 
     return decorate

@@ -1,4 +1,4 @@
-"""How many candidates remain plausible given data: 1/Σ p(candidate|data)²."""
+"""The effective number of candidates that remain plausible given data: 1/Σ p(candidate|data)²."""
 
 from __future__ import annotations
 
@@ -9,16 +9,25 @@ from typing import Any
 from troth.core.support import Array
 
 NEAR_ONE = 1.5
-"""Fewer effective candidates than this leave next to nothing to learn."""
+"""With fewer effective candidates than this, next to nothing is left to learn."""
 
 
 @dataclass(frozen=True, eq=False)
 class EffectiveCandidates:
-    """How many candidates data leave, 1/Σ p(candidate|data)²: each report alone, and all together.
+    """The effective number of candidates, 1/Σ p(candidate|data)², given each report and given all reports.
 
-    Few are good news if you trust the candidates. But log PMI is then near the log of how few they were, and one
-    wrong candidate that wins says nothing: where a *single report* leaves about one, the candidates are too coarse.
-    Where all together leave about one, payments rest on θ being exactly that candidate.
+    A small number is good news if you trust the candidates. But log PMI is then close to the log of their number, and
+    the winner may be an incorrect candidate: if a *single report* leaves about one, the candidates are too coarse. If
+    only all reports together leave about one, payments rely on θ being exactly that candidate.
+
+    Attributes
+    ----------
+    by_report
+        The effective number given each report alone.
+    together
+        The effective number given all reports; 0 if they rule out every candidate.
+    of
+        The number of candidates.
     """
 
     by_report: Array
@@ -27,42 +36,43 @@ class EffectiveCandidates:
 
     @property
     def near_one(self) -> bool:
-        """Whether some report, or all together, leave about one candidate."""
+        """Whether some report, or all reports together, leave about one candidate."""
         return self.coarse or self.together < NEAR_ONE
 
     @property
     def coarse(self) -> bool:
-        """Whether some report alone leaves about one candidate, so that the candidates are too coarse for it."""
+        """Whether some report alone leaves about one candidate."""
         return bool((self.by_report < NEAR_ONE).any())
 
     @property
     def warning(self) -> str:
-        """What to do about too few, or nothing."""
+        """Why too few candidates are left and what to do; empty if enough are left."""
         if not self.together:
             return (
-                "all together leave none: every candidate gives some report probability 0, so the candidates or a "
-                "report are wrong"
+                "together the reports rule out every candidate, because each gives some report probability 0: the "
+                "candidates or a report are wrong"
             )
         if self.coarse:
             count = int((self.by_report < NEAR_ONE).sum())
             subject = "a report leaves" if count == 1 else f"{count} reports leave"
             return (
-                f"{subject} about one alone: the candidates are too coarse for this many rows. Take more, near what "
-                "past or public data say"
+                f"{subject} only about one: the candidates are too coarse for this many rows. Add candidates near what "
+                "past or public data suggest"
             )
         if self.near_one:
             return (
-                "all together leave about one: right if θ is one of the candidates, otherwise take more between the "
-                "likely ones"
+                "together the reports leave only about one: fine if θ is one of the candidates, otherwise add "
+                "candidates between the likely ones"
             )
         return ""
 
     def __str__(self) -> str:
         spread = f"{self.by_report.min():.3g} to {self.by_report.max():.3g}"
-        text = f"of {self.of} candidates a report leaves {spread} effective ones, all together {self.together:.3g}"
-        return f"{text}; near one: {self.warning}" if self.near_one else text
+        numbers = f"{spread} given one report, {self.together:.3g} given all reports"
+        text = f"effective candidates out of {self.of}: {numbers}"
+        return f"{text}; too few: {self.warning}" if self.near_one else text
 
     def to_dict(self, providers: Sequence[str]) -> dict[str, Any]:
-        """Plain data for JSON, with the number that each provider's report leaves by name."""
+        """Return plain data for JSON, with the numbers by provider."""
         by_report = dict(zip(providers, self.by_report.tolist(), strict=True))
         return {"of": self.of, "by_report": by_report, "together": self.together, "near_one": self.near_one}

@@ -1,4 +1,4 @@
-"""Errors as types: each message names the place of the mistake and says how to fix it."""
+"""Typed errors: each message says where the mistake is and how to fix it."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from troth.core.formats import counted
 
 
 def first_line(error: BaseException) -> str:
-    """Return an error's message without the details on further lines, for places with little room."""
+    """Return the first line of an error's message, for places with little room."""
     return str(error).strip().split("\n")[0]
 
 
 class TrothError(Exception):
-    """Every error that Troth raises on purpose."""
+    """The base class of all errors that Troth raises on purpose."""
 
     def in_campaign(self, names: Sequence[str], days: Sequence[object] = ()) -> str:
-        """Return the message for a campaign: providers and days by name, and the remedy as its file says it.
+        """Return the message for a campaign: with names of providers and days, and the remedy in terms of its file.
 
-        Errors of a rule, which knows providers and days by their indexes, override this.
+        Errors of rules, which know only the indexes of providers and days, override this.
         """
         return str(self)
 
 
 class ParameterError(TrothError, ValueError):
-    """A model or a rule was given a parameter that it cannot have.
+    """A model or a rule was given an invalid parameter.
 
     Attributes
     ----------
     parameter : str or None
         The parameter at fault.
     problem : str
-        What is wrong with it, as far as that can be said without naming it.
+        What is wrong with it, without its name; may be empty.
     """
 
     def __init__(self, message: str, *, parameter: str | None = None, problem: str = "") -> None:
@@ -41,14 +41,14 @@ class ParameterError(TrothError, ValueError):
 
 
 class DataError(TrothError, ValueError):
-    """A dataset or a statistic that the model says cannot exist.
+    """Data or statistics that are impossible under the model, or cannot be read.
 
     Attributes
     ----------
     names : tuple of str
-        The providers at fault, where they are known by name.
+        The names of the providers at fault, if known.
     place : str
-        The file or table at fault, where the message names it.
+        The file or table at fault, if the message names it.
     """
 
     names: tuple[str, ...] = ()
@@ -56,22 +56,22 @@ class DataError(TrothError, ValueError):
 
     @staticmethod
     def at(place: str, problem: str) -> DataError:
-        """Return a mistake in a file or a table, which the message names first if it has a name."""
+        """Return the error for a file or table, whose name, if any, starts the message."""
         error = DataError(f"{place}: {problem}" if place else problem)
         error.place = place
         return error
 
 
 class IncompatibleModelsError(TrothError, ValueError):
-    """Providers' models that do not share a prior and a space of statistics."""
+    """The models of different providers do not share a prior and a space of statistics."""
 
 
 class MissingCapabilityError(TrothError, TypeError):
-    """A model was asked for something that it does not offer."""
+    """A model lacks a capability that is needed."""
 
 
 class UnboundedRangeError(TrothError, ValueError):
-    """Log PMI has no bounds that can be stated before reports are seen; a ``remedy`` is what would give it some."""
+    """Log PMI has no bounds that can be stated before reports are seen; ``remedy`` would give it some."""
 
     def __init__(self, why: str, remedy: str = "") -> None:
         first = f"{remedy}, or " if remedy else ""
@@ -84,9 +84,9 @@ class ReportError(DataError):
     Attributes
     ----------
     provider : int
-        Whose report it is.
+        The index of the provider.
     problem : str
-        What is wrong with it, and what to do.
+        What is wrong with the report, and what to do.
     """
 
     def __init__(self, provider: int, problem: str) -> None:
@@ -94,12 +94,12 @@ class ReportError(DataError):
         super().__init__(f"provider {provider}: {problem}")
 
     def in_campaign(self, names: Sequence[str], days: Sequence[object] = ()) -> str:
-        """Name the provider."""
+        """Return the message with the provider's name."""
         return f"provider {names[self.provider]!r}: {self.problem}"
 
 
 class ScoreOutOfRangeError(ReportError):
-    """A score outside the range that was fixed before reports were seen; it is never clipped silently.
+    """A score is outside the range that was fixed before reports were seen; scores are never clipped silently.
 
     Attributes
     ----------
@@ -119,16 +119,16 @@ class ScoreOutOfRangeError(ReportError):
 
 
 class UnpayableRoundError(ReportError):
-    """A round that cannot be paid, and whose reports make it so.
+    """A round that cannot be paid, and the reports that cause it.
 
     Attributes
     ----------
     provider : int
-        The first of them.
+        The first provider at fault.
     providers : tuple of int
-        Those without whose reports everybody else can be paid.
+        The providers without whose reports all others can be paid.
     together : bool
-        Whether all of these must be left out, or any one of them.
+        Whether all of these reports must be left out, or any one of them.
     """
 
     def __init__(self, providers: Sequence[int], cause: str, *, together: bool) -> None:
@@ -136,7 +136,7 @@ class UnpayableRoundError(ReportError):
         super().__init__(self.providers[0], self._problem([str(provider) for provider in self.providers]))
 
     def in_campaign(self, names: Sequence[str], days: Sequence[object] = ()) -> str:
-        """Name the providers."""
+        """Return the message with the providers' names."""
         quoted = [repr(names[provider]) for provider in self.providers]
         return f"provider {quoted[0]}: {self._problem(quoted)}"
 
@@ -150,12 +150,12 @@ class UnpayableRoundError(ReportError):
 
 
 class LawBrokenError(TrothError):
-    """A model breaks a law that every model must obey.
+    """A model breaks laws that every model must obey.
 
     Attributes
     ----------
     failures : dict of str
-        By law, the example on which it broke.
+        A counterexample for each broken law.
     """
 
     def __init__(self, model: object, failures: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""How numbers, shares, amounts, names and tables are formatted for a terminal, a notebook or a page."""
+"""Formatting of numbers, shares, amounts, names and tables for a terminal, a notebook or a page."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 
 def _signed(value: Any, spec: str, *, sign: bool = False) -> str:
-    """Return a number with a true minus, or a plus where it is asked for; what is rounded to 0 has neither."""
+    """Format a number with a true minus sign, or a plus sign if requested; numbers that round to 0 have no sign."""
     text = f"{value:{'+' if sign else ''}{spec}}"
     return text.replace("-", "−") if any(digit in text for digit in "123456789") else text.lstrip("+-")
 
 
 def number(value: Any, digits: int = 4, *, sign: bool = False) -> str:
-    """Return a number with thousands separators and a fixed number of digits, with a plus sign if requested.
+    """Format a number with thousands separators and a fixed number of decimals, with a plus sign if requested.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def number(value: Any, digits: int = 4, *, sign: bool = False) -> str:
 
 
 def true_minus(text: str) -> str:
-    """Return text with a true minus before numbers below 0, where it has a hyphen.
+    """Replace hyphens before negative numbers in a text by true minus signs.
 
     Examples
     --------
@@ -44,9 +44,9 @@ def true_minus(text: str) -> str:
 
 
 def probability(value: float, digits: int = 3, level: float = 0.01) -> str:
-    """Return a p-value, with more digits where rounding would move it across the level or five times the level.
+    """Format a p-value, with more digits if rounding would move it across the level or five times the level.
 
-    These are the limits of the verdicts "does not fit" and "doubtful".
+    These are the thresholds of the verdicts "does not fit" and "doubtful".
 
     Examples
     --------
@@ -59,7 +59,7 @@ def probability(value: float, digits: int = 3, level: float = 0.01) -> str:
 
 
 def money(amount: Decimal | str) -> str:
-    """Return an amount, a number or its text, with thousands separators.
+    """Format an amount, given as a number or as text, with thousands separators.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def money(amount: Decimal | str) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a count with its noun, in the plural unless the count is 1.
+    """Format a count with its noun, in the plural unless the count is 1.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def left_out(count: int, lacking: str) -> str:
-    """Return how many rows are left out because they lack something.
+    """Report how many rows are left out because they lack something.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def left_out(count: int, lacking: str) -> str:
 
 
 def brief(value: Any) -> str:
-    """Return a number with few digits.
+    """Format a number with up to six significant digits; anything else as text.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def brief(value: Any) -> str:
 
 
 def few_digits(value: float, digits: int = 4, *, sign: bool = False) -> str:
-    """Return a number with a few digits, without an exponent unless it is very large or small.
+    """Format a number with a few significant digits, without an exponent unless it is very large or small.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def few_digits(value: float, digits: int = 4, *, sign: bool = False) -> str:
 
 
 def share(value: float, digits: int = 2, *, sign: bool = False) -> str:
-    """Return a share in percent, with a plus sign if requested.
+    """Format a share in percent, with a plus sign if requested.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def share(value: float, digits: int = 2, *, sign: bool = False) -> str:
 
 
 def share_in_full(value: float) -> str:
-    """Return a share in percent with four decimals, or with two where it is known to no more.
+    """Format a share in percent with four decimals, or with two if that is exact.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def share_in_full(value: float) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return text without what would move a terminal's cursor, change its colours or turn its lines around.
+    r"""Replace characters that would move a terminal's cursor, change its colours or reverse its text.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def printable(text: str) -> str:
 
 
 def short(text: str, length: int = 40) -> str:
-    """Return a name that is not too long to show.
+    """Truncate a text, with an ellipsis, if it is longer than ``length``.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def short(text: str, length: int = 40) -> str:
 
 
 def html_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "") -> str:
-    """Return a title, a table and a note as HTML, all of it escaped.
+    """Return an HTML table with a title and a note, all of it escaped.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The information that two datasets share: log PMI and every provider's peers, for any model."""
+"""The information that datasets share: log PMI, mutual information and leave-one-out sums, for any model."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ from troth.core.errors import DataError, MissingCapabilityError, ParameterError,
 from troth.core.provider_models import one_each, shared_evidence
 from troth.core.support import as_floats
 
-_BLOCK = 1 << 16  # numbers summed at a time
-_BLOCK_OF_ROWS = 1 << 22  # rows drawn at a time
-_ROUNDING = 1e-6  # beyond which an exact sum is not called exact
+_CHUNK_SIZE = 1 << 16  # numbers summed at a time
+_CHUNK_ROWS = 1 << 22  # rows drawn at a time
+_MAX_ROUNDING = 1e-6  # above which a closed form does not count as exact
 
 
 @runtime_checkable
 class HasWidth(Model, Protocol):
-    """A model that knows how many numbers a statistic has."""
+    """A model that knows the length of its statistics."""
 
     @property
     def width(self) -> int:
-        """How many numbers a statistic has."""
+        """The number of statistics of a dataset."""
 
 
 def log_pmi(model: Models, own: Array, peers: Array, both: Array | None = None) -> Array:
-    """Pointwise mutual information of two datasets, in nats, from their statistics.
+    """Return the pointwise mutual information of two datasets, in nats, from their statistics.
 
     log PMI(a, b) = log p(A, B) / (p(A) p(B)) = Λ(a + b) + Λ(0) − Λ(a) − Λ(b): the mixed second difference of
-    the log evidence (the paper's Definition of PMI and its Lemma on computing it). It is 0 where either dataset
-    is empty and −∞ where the two cannot occur together, which includes datasets that are impossible by themselves.
+    the log evidence (the paper's Definition of PMI and its Lemma on computing it). It is 0 if either dataset is
+    empty, and −∞ if the two cannot occur together, which includes datasets that are impossible by themselves.
 
     Parameters
     ----------
     model
-        One model, or one per provider that share a space of statistics (see `troth.combine`).
+        One model, or one per provider in a shared space of statistics (see `troth.combine`).
     own, peers
         Statistics of shape ``(..., statistic)``; leading axes broadcast.
     both
-        ``own + peers`` where it is known already, such as the total of a round.
+        ``own + peers``, if already known, such as the total of a round.
 
     Examples
     --------
@@ -74,9 +74,10 @@ def log_pmi(model: Models, own: Array, peers: Array, both: Array | None = None) 
 
 
 def line_log_pmi(model: Models, own: Array, line: Array) -> Array:
-    """Log PMI of reports ``(..., statistic)`` with many peers each, ``(member, ..., statistic)``, all of one design.
+    """Return log PMI of reports ``(..., statistic)`` with every member of their lines, ``(member, ..., statistic)``.
 
-    A family that shares the work between the members of a line does so; equal members have equal log PMI, bit for bit.
+    All members of a line have the same design; families may share the work between them. Equal members have equal log
+    PMI, bit for bit.
     """
     evidence = shared_evidence(model)
     if isinstance(evidence, HasLineLogPMI):
@@ -85,7 +86,7 @@ def line_log_pmi(model: Models, own: Array, line: Array) -> Array:
 
 
 def _check_sizes(model: Model, own: Array, peers: Array, both: Array | None) -> None:
-    """Refuse statistics that this model or each other cannot have made."""
+    """Raise an error if the shapes of statistics do not match the model or each other."""
     parts = {"own": own, "peers": peers} if both is None else {"own": own, "peers": peers, "both": both}
     for name, t in parts.items():
         if t.ndim < 1:
@@ -103,25 +104,25 @@ def _check_sizes(model: Model, own: Array, peers: Array, both: Array | None) -> 
 
 
 def second_difference(
-    model: Model, own: Array, peers: Array, both: Array | None = None, of_peers: Array | None = None
+    model: Model, own: Array, peers: Array, both: Array | None = None, peer_evidence: Array | None = None
 ) -> Array:
-    """Log PMI as the difference of four log evidences: right for every model, but imprecise for large datasets.
+    """Return log PMI as the difference of four log evidences: valid for every model, but imprecise for large datasets.
 
-    ``of_peers`` is the log evidence of peers where it is known already.
+    ``peer_evidence`` is the log evidence of the peers, if already known.
     """
     if both is None:
         both = own + peers
-    joint, alone, nothing = (np.asarray(model.log_evidence(t)) for t in (both, own, np.zeros(own.shape[-1])))
-    of_peers = np.asarray(model.log_evidence(peers)) if of_peers is None else of_peers
+    joint, alone, empty = (np.asarray(model.log_evidence(t)) for t in (both, own, np.zeros(own.shape[-1])))
+    peer_evidence = np.asarray(model.log_evidence(peers)) if peer_evidence is None else peer_evidence
     with np.errstate(invalid="ignore"):  # −∞ − −∞, replaced on the next line
-        information = (joint - of_peers) - (alone - nothing)
+        information = (joint - peer_evidence) - (alone - empty)
     return np.where(np.isneginf(joint), -np.inf, information)
 
 
 def impossible(model: Model, statistics: Array) -> Mask:
-    """Return which statistics are impossible: each state of the model gives some of their data probability 0.
+    """Return which statistics are impossible: every state of the model gives some of their data probability 0.
 
-    Only −∞ says so, and without any nothing is computed.
+    Such statistics contain −∞; if none do, the evidence is not computed.
 
     Examples
     --------
@@ -137,14 +138,14 @@ def impossible(model: Model, statistics: Array) -> Mask:
 
 
 def leave_one_out(statistics: Array, groups: Sequence[Any] | None = None) -> Array:
-    """Sum everyone's peers: for each provider the sum of all other providers' statistics.
+    """Return for each provider the sum of its peers' statistics, that is of all other providers.
 
-    The sums are exact before one last rounding, so they depend on the set of reports alone: permuting providers
-    permutes the result bit for bit, equal reports have equal peers, and a small provider keeps its digits next to
-    a large one. A statistic of −∞ (a parameter that a report rules out) is carried without NaN. The cost is linear.
+    The sums are exact up to a final rounding, so they depend only on the set of reports: permuting providers
+    permutes the result bit for bit, equal reports have equal sums, and a small report keeps its precision next to
+    a large one. Statistics of −∞ (a parameter that a report rules out) never produce NaN. The cost is linear.
 
-    Statistics are ``(..., provider, statistic)``. Providers with the same label in ``groups`` are related, and none of
-    them is among another's peers.
+    Statistics are ``(..., provider, statistic)``. Providers with the same label in ``groups`` are related, and never
+    each other's peers.
 
     Examples
     --------
@@ -174,9 +175,9 @@ def leave_one_out(statistics: Array, groups: Sequence[Any] | None = None) -> Arr
 
 
 def sum_subsets(statistics: Array, members: Mask) -> Array:
-    """Sum the statistics of subsets of providers, exactly but for one last rounding: a function of the set alone.
+    """Sum the statistics of subsets of providers, exactly up to a final rounding.
 
-    Statistics are ``(..., provider, statistic)``, and who is in each subset ``(..., subset, provider)``.
+    Statistics are ``(..., provider, statistic)``, and ``members`` of subsets ``(..., subset, provider)``.
 
     Examples
     --------
@@ -190,7 +191,7 @@ def sum_subsets(statistics: Array, members: Mask) -> Array:
     total = np.empty((*indexes.shape[:-1], t.shape[-1]))
     excluded = np.isneginf(t)
     finite = np.where(excluded, 0.0, t)
-    size = max(1, _BLOCK_OF_ROWS // max(1, t.size))
+    size = max(1, _CHUNK_ROWS // max(1, t.size))
     for start in range(0, indexes.shape[-2], size):
         part = indexes[..., start : start + size, :, None]
         sums = _exact_sums(np.where(part, finite[..., None, :, :], 0.0), None)[1][..., 0, :]
@@ -200,10 +201,10 @@ def sum_subsets(statistics: Array, members: Mask) -> Array:
 
 
 def add_exactly(statistics: Array, add: Callable[[Array], Array]) -> Array:
-    """Apply a function that adds statistics up, exactly but for one last rounding: whatever the order of addition.
+    """Apply a function that adds up statistics, exactly up to a final rounding, whatever its order of addition.
 
-    It forms sums of ``(..., provider, statistic)`` over providers, and differences of such sums, in which no provider
-    counts more than once. −∞ is carried.
+    The function forms sums of ``(..., provider, statistic)`` over providers, and differences of such sums, in which no
+    provider occurs more than once. Sums that include −∞ are −∞.
 
     Examples
     --------
@@ -220,7 +221,7 @@ def add_exactly(statistics: Array, add: Callable[[Array], Array]) -> Array:
 
 
 def peer_log_pmi(model: Models, statistics: Array, groups: Sequence[Any] | None = None) -> Array:
-    """Log PMI of every provider's report with its peers' reports, shape ``(..., provider)``.
+    """Return log PMI of every provider's report with its peers' reports, shape ``(..., provider)``.
 
     Examples
     --------
@@ -233,7 +234,7 @@ def peer_log_pmi(model: Models, statistics: Array, groups: Sequence[Any] | None 
     t = as_floats(statistics, "statistic")
     if t.ndim < 2:
         raise DataError(f"statistics must have shape (..., provider, statistic), not {t.shape}")
-    one_each(model, t.shape[-2])  # checks them
+    one_each(model, t.shape[-2])  # validates the number of models
     if groups is not None or not np.isfinite(t).all():
         return log_pmi(model, t, leave_one_out(t, groups))
     return log_pmi(model, t, *_exact_sums(t, None))
@@ -241,14 +242,14 @@ def peer_log_pmi(model: Models, statistics: Array, groups: Sequence[Any] | None 
 
 @dataclass(frozen=True)
 class Information:
-    """A mutual information in nats and where it comes from.
+    """A mutual information in nats, and how it was computed.
 
     Attributes
     ----------
     value
         The mutual information.
     standard_error
-        Zero if it is exact, otherwise the standard error of the simulation.
+        The standard error of the simulation; 0 if the value is exact.
     method
         ``"exact"`` (a closed form or a full sum) or ``"simulated"``.
     """
@@ -269,18 +270,18 @@ class Information:
 def mutual_information(
     model: Model, own: Any, peers: Any, *, rng: Generator | None = None, draws: int = 100_000
 ) -> Information:
-    """Mutual information of two datasets yet to be drawn: the expected log PMI when both are honest.
+    """Return the mutual information of two future datasets: the expected log PMI of honest reports.
 
-    I = E[Λ(a + b)] + Λ(0) − E[Λ(a)] − E[Λ(b)], each expectation over its own prior predictive. A family that knows
-    E[Λ], up to terms linear in the design, which cancel, answers exactly as long as rounding costs less than 1e-6;
-    any other generative model is simulated, and the answer says so.
+    I = E[Λ(a + b)] + Λ(0) − E[Λ(a)] − E[Λ(b)], each expectation over its own prior predictive. The result is exact if
+    the family knows E[Λ], up to terms linear in the design, which cancel, and the rounding error is below 1e-6. Any
+    other generative model is simulated; the result says which.
 
     Parameters
     ----------
     own, peers
-        Numbers of rows (a regression: the features of each side, ``(rows, d)``).
+        Numbers of rows or, for a regression, the features of each side, ``(rows, d)``.
     rng, draws
-        Only used where the answer is simulated; without a generator that is an error.
+        Only used to simulate; without a generator, a model that needs simulation raises an error.
 
     Examples
     --------
@@ -316,20 +317,20 @@ def _exact_information(model: HasExpectedEvidence, own: Any, peers: Any) -> floa
         if expected is None:
             return None
         values.append(float(np.asarray(expected)))
-    if np.finfo(float).eps * np.abs(values).max() > _ROUNDING:
+    if np.finfo(float).eps * np.abs(values).max() > _MAX_ROUNDING:
         return None
-    joint, nothing, alone, of_peers = values
-    return max((joint - of_peers) - (alone - nothing), 0.0)
+    joint, empty, alone, peers_alone = values
+    return max((joint - peers_alone) - (alone - empty), 0.0)
 
 
 def _draw_pairs(model: SamplesData, rng: Generator, own: Any, peers: Any, draws: int) -> Iterator[tuple[Array, Array]]:
-    """Draw matched statistics, without any rows where the model can, and otherwise some rows at a time."""
+    """Draw matched statistics in chunks, without drawing rows if the model can."""
     if isinstance(model, HasExpectedEvidence) and isinstance(model, SamplesStatistics):
         designs = model.plan(own), model.plan(peers)
-        block = max(1, _BLOCK_OF_ROWS // max(design.shape[-1] for design in designs))
+        block = max(1, _CHUNK_ROWS // max(design.shape[-1] for design in designs))
     else:
         designs = None
-        block = max(1, _BLOCK_OF_ROWS // max(1, *(int(np.size(n) if np.ndim(n) else n) for n in (own, peers))))
+        block = max(1, _CHUNK_ROWS // max(1, *(int(np.size(n) if np.ndim(n) else n) for n in (own, peers))))
     for start in range(0, draws, block):
         parameters = model.draw_parameters(rng, (min(block, draws - start),))
         if designs is not None and isinstance(model, SamplesStatistics):
@@ -340,7 +341,7 @@ def _draw_pairs(model: SamplesData, rng: Generator, own: Any, peers: Any, draws:
 
 
 def check_generator(rng: object) -> Generator:
-    """Refuse a seed where a generator is meant, so that no draw depends on hidden state."""
+    """Raise an error for anything but a generator, such as a seed, so that no draw depends on hidden state."""
     if not isinstance(rng, np.random.Generator):
         raise ParameterError(f"rng must be a numpy.random.Generator, such as numpy.random.default_rng(7), not {rng!r}")
     return rng
@@ -354,23 +355,23 @@ def _group_codes(groups: Sequence[Any], providers: int) -> Indexes:
 
 
 def _exact_sums(t: Array, labels: Indexes | None) -> tuple[Array, Array]:
-    """Sum over the provider axis, without each provider's own group and in total, exact up to the final rounding.
+    """Return sums over the provider axis without each provider's own group, and in total, exact up to a final rounding.
 
-    The work goes a block of columns at a time, few enough for the processor's cache but enough for full cache lines;
-    where there are only a few columns, providers go innermost.
+    Columns are processed in blocks that fit the processor's cache but fill cache lines. If there are only a few
+    columns, providers are the innermost axis.
     """
     providers, leading = t.shape[-2], (*t.shape[:-2], t.shape[-1])
     if t.size == 0:
         return np.zeros_like(t), np.zeros(leading)[..., None, :]
     columns = np.moveaxis(t, -2, 0).reshape(providers, -1)
     peers, totals = np.empty_like(columns), np.empty(columns.shape[1])
-    width = max(64, _BLOCK // providers)
-    few = columns.shape[1] < 16 < providers
+    width = max(64, _CHUNK_SIZE // providers)
+    providers_last = columns.shape[1] < 16 < providers
 
     def work(block: slice) -> None:
-        part = np.ascontiguousarray(columns[:, block].T if few else columns[:, block])
-        part, total = _exact_block(part, labels, axis=int(few))
-        peers[:, block] = part.T if few else part
+        part = np.ascontiguousarray(columns[:, block].T if providers_last else columns[:, block])
+        part, total = _exact_block(part, labels, axis=int(providers_last))
+        peers[:, block] = part.T if providers_last else part
         totals[block] = total.ravel()
 
     for_each_chunk(columns.shape[1], width, work)
@@ -379,25 +380,25 @@ def _exact_sums(t: Array, labels: Indexes | None) -> tuple[Array, Array]:
 
 
 def _exact_block(t: Array, labels: Indexes | None, axis: int) -> tuple[Array, Array]:
-    """Sum a block along an axis, without each provider's group, and in total.
+    """Return sums of a block along an axis without each provider's group, and in total.
 
-    The leading parts are added first: where they cancel, their sum is exact, and the later ones keep their digits.
+    The leading parts are added first: if they cancel, their sum is exact, and later parts keep their precision.
     """
     sums: tuple[Array, Array] | None = None
     for cut in _cuts(t, axis):
         total = cut.sum(axis=axis, keepdims=True)
-        own = cut if labels is None else _sum_of_group(cut, labels, axis)
-        peers = np.subtract(total, own, out=own)  # every array costs as much as the arithmetic on it
+        own = cut if labels is None else _group_sums(cut, labels, axis)
+        peers = np.subtract(total, own, out=own)  # in place, as allocating an array costs as much as the arithmetic
         sums = (peers, total) if sums is None else (np.add(sums[0], peers, out=sums[0]), sums[1] + total)
         del cut, own, peers
     return (np.zeros_like(t), np.zeros_like(t.take([0], axis=axis))) if sums is None else sums
 
 
 def _cuts(remaining: Array, axis: int) -> Iterator[Array]:
-    """Cut numbers into parts, the leading bits first, whose sums along an axis are exact in any order.
+    """Cut numbers into parts, leading bits first, whose sums along an axis are exact in any order.
 
-    Each pass cuts few enough bits off every number that a sum of all the cuts fits a double. So what remains to be
-    rounded is the addition of a few parts.
+    Each pass cuts so few bits off every number that the sum of all cuts fits a double. Only the addition of the few
+    parts is then rounded.
     """
     while remaining.size:
         peak = np.maximum(remaining.max(axis=axis, keepdims=True), -remaining.min(axis=axis, keepdims=True))
@@ -413,8 +414,8 @@ def _cuts(remaining: Array, axis: int) -> Iterator[Array]:
         yield cut
 
 
-def _sum_of_group(t: Array, labels: Indexes, axis: int) -> Array:
-    """Give every provider the sum over its group."""
+def _group_sums(t: Array, labels: Indexes, axis: int) -> Array:
+    """Return for every provider the sum over its group."""
     order = np.argsort(labels, kind="stable")
     starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
     return np.add.reduceat(t.take(order, axis=axis), starts, axis=axis).take(labels, axis=axis)

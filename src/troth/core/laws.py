@@ -1,4 +1,4 @@
-"""The laws that every model must obey, tested on any model and explained in words."""
+"""Tests of the laws that every model must obey, with a counterexample for each failure."""
 
 from __future__ import annotations
 
@@ -28,14 +28,13 @@ from troth.core.declarations import declared
 from troth.core.errors import DataError, LawBrokenError, MissingCapabilityError
 from troth.core.information import check_generator, log_pmi, mutual_information, second_difference
 from troth.core.simulation import (
-    COMPARISONS,
-    FALSE_ALARM,
+    LOG_INVERSE_LEVEL,
     SIZES,
     Simulation,
+    bounded_functions,
     bounded_mean,
-    means_of_pairs,
-    swapped,
-    weights,
+    pair_means,
+    swap_neighbours,
 )
 
 _TOLERANCE = 1e-8
@@ -43,12 +42,12 @@ _ADDITIVE = "statistics add over providers"
 _MEAN_PMI = "the mean of PMI over independent datasets is 1"
 
 Failures: TypeAlias = Iterator[str]
-"""How a law is broken: the first failure is told, and no other is looked for."""
+"""Descriptions of failures; only the first is used."""
 
 
 @dataclass(frozen=True)
 class ModelCheck:
-    """The laws that a model obeys, and those that could not be tried."""
+    """The laws that a model obeys, and those that were skipped."""
 
     model: object
     obeyed: tuple[str, ...]
@@ -56,38 +55,38 @@ class ModelCheck:
 
     def __str__(self) -> str:
         lines = [f"{type(self.model).__name__} obeys {len(self.obeyed)} laws:", *(f"  ✓ {law}" for law in self.obeyed)]
-        return "\n".join([*lines, *(f"  – not tried: {law}" for law in self.skipped)])
+        return "\n".join([*lines, *(f"  – skipped: {law}" for law in self.skipped)])
 
 
 def check_model(
     model: Model, *, rng: Generator | None = None, datasets: Sequence[Any] | None = None, draws: int = 100_000
 ) -> ModelCheck:
-    """Run the laws on a model; return what was checked, or raise and say which law fails on what example.
+    """Check that a model obeys the laws of all models; raise an error with a counterexample for each broken law.
 
     The laws of arithmetic (summaries add over rows, batch equals loop, log PMI is symmetric and zero for an empty
     dataset) are checked on ``datasets``, or on datasets that the model draws. A generative model is also simulated:
-    PMI must be the density ratio of matched to independent datasets, which every wrong log evidence breaks, mutual
-    information must not be negative, and fresh statistics must look like statistics of fresh data. Where the prior is
-    strong, datasets grow until they say something about each other. A simulated law fails a right model with
-    probability `FALSE_ALARM` at most, by the empirical Bernstein inequality. A law that needs what the model does not
-    offer is not tried. A model that declares an ``approximation`` is simulated by the statistics that it draws itself:
-    the laws then hold within the approximation, and how good that is has to be measured.
+    PMI must be the density ratio of matched to independent datasets, which every incorrect log evidence breaks, mutual
+    information must not be negative, and fresh statistics must have the distribution of statistics of fresh data. If
+    the prior is strong, datasets grow until they are informative about each other. By the empirical Bernstein
+    inequality, a correct model fails a simulated law with probability at most 1e-9. Laws about capabilities
+    that the model lacks are skipped. If a model declares an ``approximation``, its own draws of statistics are
+    simulated: the laws then test the model within the approximation, not how good the approximation is.
 
     Parameters
     ----------
     model
-        Anything with ``statistics`` and ``log_evidence``; its other capabilities are checked too.
+        Any object with ``statistics`` and ``log_evidence``; its other capabilities are checked too.
     rng
-        For the draws; a fixed one by default, so that a check can be repeated.
+        Used for all draws; defaults to a fixed seed, so that checks are reproducible.
     datasets
-        Examples to check on; needed only for a model that cannot draw its own.
+        Example datasets; required only if the model cannot draw its own.
     draws
-        Simulated pairs of datasets per law and size; fewer of large datasets, more of the smallest.
+        Number of simulated pairs of datasets per law and size; fewer for large datasets, more for the smallest.
 
     Raises
     ------
     LawBrokenError
-        With one sentence per broken law.
+        With a counterexample for each broken law.
 
     Examples
     --------
@@ -116,7 +115,7 @@ def check_model(
         except MissingCapabilityError:
             skipped.append(law)
             return
-        except Exception as error:  # somebody's model may raise anything
+        except Exception as error:  # a custom model may raise anything
             failure = f"it raised {type(error).__name__}: {error}"
         if failure is None:
             obeyed.append(law)
@@ -142,14 +141,14 @@ def check_model(
         updates_posterior,
         lambda: _posterior(model, datasets, statistics),
     )
-    run(_MEAN_PMI, simulated, lambda: _ratio(simulation))
+    run(_MEAN_PMI, simulated, lambda: _mean_pmi(simulation))
     run("mutual information is not negative", simulated, lambda: _information(simulation))
     draws_statistics = simulated and isinstance(model, SamplesStatistics)
     run("fresh statistics keep their design", draws_statistics, lambda: _design(model, statistics, rng))
     exact = not declared(model).approximation
     run("fresh statistics look like statistics of fresh data", draws_statistics and exact, lambda: _fresh(simulation))
     if _MEAN_PMI in failures:
-        failures.pop(_ADDITIVE, None)  # it needs a right PMI
+        failures.pop(_ADDITIVE, None)  # its test assumes a correct PMI
     if failures:
         raise LawBrokenError(model, failures)
     return ModelCheck(model, tuple(obeyed), tuple(skipped))
@@ -170,7 +169,7 @@ def _from_summary(model: Any, datasets: Sequence[Any]) -> Failures:
 
 def _concatenation(model: Any, datasets: Sequence[Any]) -> Failures:
     for i in range(len(datasets) - 1):
-        pooled = model.summary(_map(lambda *parts: np.concatenate(parts), datasets[i], datasets[i + 1]))
+        pooled = model.summary(_map_arrays(lambda *parts: np.concatenate(parts), datasets[i], datasets[i + 1]))
         added = model.summary(datasets[i]) + model.summary(datasets[i + 1])
         if not _close(pooled, added):
             yield f"datasets {i} and {i + 1} have summaries that add to {_text(added)}, but together {_text(pooled)}"
@@ -178,8 +177,8 @@ def _concatenation(model: Any, datasets: Sequence[Any]) -> Failures:
 
 def _order(model: Any, datasets: Sequence[Any], rng: Generator) -> Failures:
     for i, data in enumerate(datasets):
-        order = rng.permutation(_count(data))[::-1]
-        shuffled = _map(lambda part, order=order: np.asarray(part)[order], data)
+        order = rng.permutation(_row_count(data))[::-1]
+        shuffled = _map_arrays(lambda part, order=order: np.asarray(part)[order], data)
         before, after = model.summary(data), model.summary(shuffled)
         if not _close(before, after):
             yield f"dataset {i} has summary {_text(before)}, and {_text(after)} in the order {order.tolist()}"
@@ -188,14 +187,15 @@ def _order(model: Any, datasets: Sequence[Any], rng: Generator) -> Failures:
 def _rows(model: Any, datasets: Sequence[Any]) -> Failures:
     for i, data in enumerate(datasets):
         rows = float(model.rows(model.statistics(data)))
-        if not np.isclose(rows, _count(data), rtol=1e-9):
-            yield f"dataset {i} has {_count(data)} rows, but rows() says {rows:g}"
+        if not np.isclose(rows, _row_count(data), rtol=1e-9):
+            yield f"dataset {i} has {_row_count(data)} rows, but rows() returns {rows:g}"
 
 
 def _batch(model: Model, statistics: Array, rng: Generator) -> Failures:
     batch = np.asarray(model.log_evidence(np.stack([statistics, statistics[::-1]])))
     if batch.shape != (2, len(statistics)):
-        yield f"log_evidence turned shape {(2, *statistics.shape)} into {batch.shape}, not {(2, len(statistics))}"
+        shapes = f"has shape {batch.shape}, not {(2, len(statistics))}"
+        yield f"log_evidence of statistics of shape {(2, *statistics.shape)} {shapes}"
         return
     for i, t in enumerate(statistics):
         single = float(model.log_evidence(t))
@@ -206,7 +206,7 @@ def _batch(model: Model, statistics: Array, rng: Generator) -> Failures:
         data = model.draw_data(rng, parameters, 4)
         together = model.statistics(data)
         for i in range(3):
-            single_statistics = model.statistics(_map(lambda part, i=i: part[i], data))
+            single_statistics = model.statistics(_map_arrays(lambda part, i=i: part[i], data))
             if not _close(together[i], single_statistics):
                 yield f"a dataset has statistics {_text(together[i])} in a batch but {_text(single_statistics)} alone"
 
@@ -222,7 +222,7 @@ def _empty(model: Model, statistics: Array) -> Failures:
     for i, t in enumerate(statistics):
         for value in (log_pmi(model, t, np.zeros_like(t)), log_pmi(model, np.zeros_like(t), t)):
             if not abs(float(value)) < _TOLERANCE + _rounding(model, t):
-                yield f"log PMI of dataset {i} and nothing is {float(value)}"
+                yield f"log PMI of dataset {i} and an empty one is {float(value)}"
 
 
 def _chain(model: Model, statistics: Array) -> Failures:
@@ -262,14 +262,14 @@ def _posterior(model: Any, datasets: Sequence[Any], statistics: Array) -> Failur
 
 
 def _rounding(model: Model, *statistics: Array) -> float:
-    """How much rounding may cost a difference of these log evidences."""
+    """Return a bound on the rounding error of a difference of these log evidences."""
     values = np.abs(model.log_evidence(np.stack([*statistics, np.zeros_like(statistics[0])])))
     return float(64 * np.finfo(float).eps * values.max(initial=0.0, where=np.isfinite(values)))
 
 
-def _ratio(simulation: Simulation) -> Failures:
+def _mean_pmi(simulation: Simulation) -> Failures:
     for own, peers in simulation.sizes:
-        draws = (3 if (own, peers) == SIZES[0] else 1) * simulation.draws  # the smallest see a wrong prior best
+        draws = (3 if (own, peers) == SIZES[0] else 1) * simulation.draws  # the smallest reveal a wrong prior best
         yield from _density_ratio(simulation, f"with {own} and {peers} rows", *simulation.draw((own, peers), draws))
 
 
@@ -285,47 +285,48 @@ def _pooled(simulation: Simulation) -> Failures:
 def _density_ratio(simulation: Simulation, where: str, a: Array, b: Array) -> Failures:
     """PMI is the density ratio of matched to independent pairs: E_independent[PMI·g·h] = E_matched[g·h].
 
-    With g = 1/(1 + c·PMI) both sides are bounded, so no heavy tail can hide a difference or fake one; h is 1, which as
-    c → 0 is the mean of PMI itself, or some other bounded function of both statistics, which finds a PMI that ignores
-    the data or has another prior. Neighbours swap peers to become independent, and each two are one draw of the
-    difference between both sides.
+    With g = 1/(1 + c·PMI) both sides are bounded, so heavy tails can neither hide nor fake a difference. h is 1, which
+    as c → 0 tests the mean of PMI itself, or another bounded function of both statistics, which detects a PMI that
+    ignores the data or has another prior. Neighbouring draws swap peers to become independent, and each pair of them is
+    one draw of the difference between the two sides.
     """
     a, b = (t[: len(t) // 2 * 2] for t in (a, b))
-    rolled = swapped(b)
+    rolled = swap_neighbours(b)
     matched, independent = log_pmi(simulation.model, a, b), log_pmi(simulation.model, a, rolled)
     if np.isnan(matched).any() or np.isnan(independent).any():
         worst = int(np.argmax(np.isnan(matched) | np.isnan(independent)))
         yield f"log PMI is not a number for statistics {_text(a[worst])} and {_text(b[worst])}"
         return
     bounds = {c: (expit(independent + np.log(c)) / c, expit(-matched - np.log(c))) for c in (0.25, 1.0, 4.0)}
-    for (c, bounded), weight in product(bounds.items(), weights(a, b, rolled, simulation.informative)):
+    for (c, bounded), weight in product(bounds.items(), bounded_functions(a, b, rolled, simulation.informative)):
         left, right = (bound * function for bound, function in zip(bounded, weight, strict=True))
-        difference, margin = bounded_mean(means_of_pairs(left - right), 1 + 1 / c)
+        difference, margin = bounded_mean(pair_means(left - right), 1 + 1 / c)
         if abs(difference) > margin:
             mean = np.exp(np.minimum(independent, 50)).mean()
             yield (
                 f"{where}, {len(a)} draws have a mean PMI of {mean:.4g}; PMI/(1 + {c:g}·PMI) of independent pairs "
-                f"averages {left.mean():.4f}, but matched pairs say {right.mean():.4f} ± {margin:.4f}; log_evidence "
+                f"averages {left.mean():.4f}, but matched pairs imply {right.mean():.4f} ± {margin:.4f}; log_evidence "
                 "lacks a term or has a wrong sign, or statistics do not add over providers; first pair: "
                 f"{_text(a[0])} and {_text(b[0])}"
             )
 
 
 def _information(simulation: Simulation) -> Failures:
-    """E_matched[1/PMI] ≤ 1, so by Chernoff n draws of log PMI average below −ln(1/α)/n with probability α at most."""
+    """E_matched[1/PMI] ≤ 1, so by Chernoff the mean of n draws of log PMI is below −ln(1/α)/n with probability ≤ α."""
     model = simulation.model
     for own, peers in simulation.sizes:
         a, b = simulation.draw((own, peers))
         sample = log_pmi(model, a, b)
-        mean, odds = float(sample.mean()), np.log(COMPARISONS / FALSE_ALARM)
+        mean, n = float(sample.mean()), len(sample)
         slack = _rounding(model, a[0], b[0], a[0] + b[0])
-        if mean < -odds / len(sample) - slack:
+        if mean < -LOG_INVERSE_LEVEL / n - slack:
             yield f"with {own} and {peers} rows it is {mean:.5f} nats"
-        if isinstance(model, HasExpectedEvidence) and np.ndim(_rows_planned(model, own)) == 1:
+        if isinstance(model, HasExpectedEvidence) and np.ndim(_plan_rows(model, own)) == 1:
             exact = mutual_information(model, own, peers, rng=simulation.rng, draws=10)
-            # Rare datasets may have a larger log PMI than any drawn: twice as large, or 30 nats, is allowed for.
+            # Rare datasets may have a larger log PMI than any drawn one: allow for twice as much, or for 30 nats.
             width = max(30.0, 2 * float(np.abs(sample).max()))
-            error = np.sqrt(2 * sample.var(ddof=1) * odds / len(sample)) + 7 * width * odds / (3 * len(sample))
+            variance = sample.var(ddof=1)
+            error = np.sqrt(2 * variance * LOG_INVERSE_LEVEL / n) + 7 * width * LOG_INVERSE_LEVEL / (3 * n)
             if exact.method == "exact" and abs(exact.value - mean) > error + slack:
                 yield f"with {own} and {peers} rows it should be {exact.value:.5f} and is {mean:.5f} ± {error:.5f} nats"
 
@@ -343,15 +344,15 @@ def _design(model: Any, statistics: Array, rng: Generator) -> Failures:
 
 
 def _fresh(simulation: Simulation) -> Failures:
-    """Log PMI with data of the same θ has the same distribution for redrawn statistics as for those of drawn data."""
+    """Log PMI with other data has the same distribution for redrawn statistics as for statistics of drawn data."""
     model, rng = simulation.model, simulation.rng
     for own, peers in SIZES:
         parameters = model.draw_parameters(rng, (simulation.draws,))
         real, other, matched = (model.statistics(model.draw_data(rng, parameters, rows)) for rows in (own, own, peers))
         fresh = model.draw_statistics(rng, parameters, design_of(model, other, own))
-        for name, against in (("the same θ", matched), ("another θ", swapped(matched))):
+        for name, against in (("the same θ", matched), ("another θ", swap_neighbours(matched))):
             drawn, redrawn = (expit(log_pmi(model, t, against)) for t in (real, fresh))
-            difference, margin = bounded_mean(means_of_pairs(drawn - redrawn), 2.0)
+            difference, margin = bounded_mean(pair_means(drawn - redrawn), 2.0)
             if abs(difference) > margin:
                 yield (
                     f"against {peers} rows of {name}, PMI/(1 + PMI) of {own} drawn rows averages {drawn.mean():.4f}, "
@@ -370,8 +371,8 @@ def _draw_examples(model: Model, rng: Generator) -> list[Any]:
         raise MissingCapabilityError(f"{error}; or pass datasets=") from None
 
 
-def _rows_planned(model: Any, rows: int) -> Any:
-    """Return the design of ``rows`` rows, or a number where rows alone make no design (a regression)."""
+def _plan_rows(model: Any, rows: int) -> Any:
+    """Return the design of ``rows`` rows, or 0 if the number of rows does not determine it (a regression)."""
     try:
         return model.plan(rows)
     except ValueError:
@@ -386,10 +387,10 @@ def _text(statistics: Any) -> str:
     return np.array2string(np.asarray(statistics), precision=6, threshold=8, separator=", ")
 
 
-def _map(change: Callable[..., Any], *datasets: Any) -> Any:
-    """Change all arrays of datasets: one each, or features and target."""
+def _map_arrays(change: Callable[..., Any], *datasets: Any) -> Any:
+    """Apply a function to the arrays of datasets: one array each, or features and target."""
     return tuple(map(change, *datasets)) if isinstance(datasets[0], tuple) else change(*datasets)
 
 
-def _count(data: Any) -> int:
+def _row_count(data: Any) -> int:
     return len(data[-1] if isinstance(data, tuple) else data)

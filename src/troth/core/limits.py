@@ -1,12 +1,12 @@
-"""How large a report may be if a campaign does not set its own limits.
+"""Default limits on the size of a report.
 
-Beyond them sums overflow or log PMI has no digits left, so one report could stop everybody's payment.
+Beyond these limits sums overflow or log PMI loses all precision, and one report could block everybody's payment.
 """
 
 from __future__ import annotations
 
 MAX_ROWS = 10**12
-"""The most rows of a report, up to which log PMI is compared with 50-digit arithmetic."""
+"""The maximum number of rows of a report; up to it, log PMI is tested against 50-digit arithmetic."""
 
 MAX_SUM = 1e100
-"""The largest number that a summary or a statistic may have: its square and its cube are still numbers."""
+"""The largest absolute value of an entry of a summary or of statistics: its cube does not overflow."""

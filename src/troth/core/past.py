@@ -1,4 +1,4 @@
-"""Past days as summaries by day and provider: the data that models are fitted to."""
+"""Past days as summaries by day and provider, to which models are fitted."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class History:
     Attributes
     ----------
     days
-        Labels of the days, in order.
+        Labels of the days, in chronological order.
     providers
-        Names.
+        Names of the providers.
     summaries
-        What rows add up to, ``(day, provider, entry)``; zeros where a provider did not report.
+        Summaries, ``(day, provider, entry)``; zeros if a provider did not report.
     present
-        Who reported on which day, ``(day, provider)``.
+        Whether a provider reported on a day, ``(day, provider)``.
     reduction
-        How rows became summaries.
+        The reduction that made the summaries.
     tables
-        The rows themselves, ``(row, column)`` by day and provider, where they were kept.
+        The rows themselves, ``(row, column)`` by day and provider, if available.
 
     Examples
     --------
@@ -72,15 +72,15 @@ class History:
 
     @classmethod
     def from_reports(cls, reports: Iterable[tuple[Any, str, Any]], reduction: Reduction) -> History:
-        """Arrange reports (day, provider, summary), sorted by day and provider; those of one day and provider add.
+        """Build a history from reports (day, provider, summary), sorted by day and provider.
 
-        Summaries are sums over rows, so two of one day and provider count as two parts of its rows. Days are numbers,
-        dates, or text whose order is that of time, such as ``2026-05-01``.
+        Summaries of the same day and provider are added up, as parts of the same report. Days are numbers, dates, or
+        text that sorts chronologically, such as ``2026-05-01``.
         """
         entries = [(day, name, np.asarray(summary, dtype=np.float64)) for day, name, summary in reports]
-        days = _in_order({day for day, _, _ in entries})
+        days = _sorted_days({day for day, _, _ in entries})
         providers = sorted({name for _, name, _ in entries})
-        day_of, place_of = ({label: i for i, label in enumerate(labels)} for labels in (days, providers))
+        day_index, provider_index = ({label: i for i, label in enumerate(labels)} for labels in (days, providers))
         summaries = np.zeros((len(days), len(providers), reduction.width))
         present = np.zeros(summaries.shape[:2], dtype=bool)
         for day, name, summary in entries:
@@ -88,13 +88,13 @@ class History:
                 location = f"day {day!r}, provider {name!r}"
                 raise DataError(f"{location}: a summary must have {reduction.width} numbers, not shape {summary.shape}")
             reject_impossible(reduction, summary, day, name)
-            summaries[day_of[day], place_of[name]] += summary
-            present[day_of[day], place_of[name]] = True
+            summaries[day_index[day], provider_index[name]] += summary
+            present[day_index[day], provider_index[name]] = True
         return cls(tuple(days), tuple(providers), summaries, present, reduction)
 
     @classmethod
     def from_tables(cls, tables: Mapping[tuple[Any, str], Array], reduction: Reduction) -> History:
-        """Add up rows ``(row, column)`` by day and provider, and keep them.
+        """Add up rows ``(row, column)`` by day and provider, and keep the rows.
 
         Examples
         --------
@@ -106,8 +106,8 @@ class History:
         reports = [(day, name, reduction.of_rows(table)) for (day, name), table in tables.items()]
         return replace(cls.from_reports(reports, reduction), tables=dict(tables))
 
-    def added_by(self, reduction: Reduction) -> History:
-        """Return the history with its rows added up by another reduction; the history itself where none are kept."""
+    def reduced_by(self, reduction: Reduction) -> History:
+        """Return the history with its rows reduced by another reduction; unchanged if the rows are not kept."""
         if self.tables is None or reduction == self.reduction:
             return self
         summaries = np.zeros((*self.present.shape, reduction.width))
@@ -117,13 +117,13 @@ class History:
 
     @property
     def rows(self) -> Array:
-        """How many rows each provider reported on each day, ``(day, provider)``."""
+        """The number of rows of each provider on each day, ``(day, provider)``."""
         return self.reduction.rows(self.summaries)
 
     def select(self, days: Sequence[Any] | None = None, providers: Sequence[str] | None = None) -> History:
-        """Return the history of some days and some providers, by their labels and in their order here."""
-        rows = _places("day", self.days, days)
-        columns = _places("provider", self.providers, providers)
+        """Return the history of the given days and providers; the order does not change."""
+        rows = _indexes("day", self.days, days)
+        columns = _indexes("provider", self.providers, providers)
         chosen, names = tuple(self.days[i] for i in rows), tuple(self.providers[i] for i in columns)
         part = np.ix_(rows, columns)
         return replace(self, days=chosen, providers=names, summaries=self.summaries[part], present=self.present[part])
@@ -131,17 +131,17 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class PastTasks:
-    """Who reported what on which past task; most workers are missing from most of them."""
+    """Reports on past tasks, in sparse form, as most workers report on few tasks."""
 
-    task: Indexes  # of each report, as a number from 0
-    worker: Indexes  # whose report it is, as a number from 0
-    summaries: Array  # what its rows add up to, (report, entry)
-    workers: tuple[str, ...]  # their names
-    reduction: Reduction  # how rows became summaries
-    classes: Indexes | None = None  # the true code of each task that is known, −1 for the others; None if no task's is
+    task: Indexes  # the index of each report's task
+    worker: Indexes  # the index of each report's worker
+    summaries: Array  # (report, entry)
+    workers: tuple[str, ...]  # names
+    reduction: Reduction  # the reduction that made the summaries
+    classes: Indexes | None = None  # the true code of each task, −1 if unknown; None if all are unknown
 
     def as_days(self) -> History:
-        """Take each task for a day on which one provider reports all that workers did.
+        """Return a history with one day per task, on which a single provider reports the sum of all workers' answers.
 
         Examples
         --------
@@ -162,8 +162,8 @@ def from_summaries(
 ) -> History:
     """Return the history of summaries ``(day, provider, entry)``; a report without rows counts as missing.
 
-    The reduction is how rows became summaries, such as `troth.core.reductions.Counts` or
-    `troth.core.reductions.Moments`. Providers and days are called by numbers if no names are given.
+    ``reduction`` made the summaries, for example `troth.core.reductions.Counts` or `troth.core.reductions.Moments`.
+    Providers and days are numbered by default.
 
     Examples
     --------
@@ -185,10 +185,10 @@ def from_summaries(
 
 
 def from_rows(provider: Any, day: Any, values: Any, reduction: Reduction | None = None) -> History:
-    """Add up rows: one provider, one day and one value, or several columns, per row.
+    """Return the history of rows, given the provider, the day and the value or values of each row.
 
-    Without a reduction codes are counted if all values are whole numbers below 32, and otherwise moments are taken
-    around the mean, squares included.
+    By default, values are counted as codes if all are integers from 0 to 31; otherwise moments around the mean,
+    including squares, are added up.
 
     Examples
     --------
@@ -218,8 +218,8 @@ def from_rows(provider: Any, day: Any, values: Any, reduction: Reduction | None 
     return from_summaries(reduction, summaries, providers.tolist(), days.tolist())
 
 
-def _in_order(days: set[Any]) -> list[Any]:
-    """Sort days, or say why their order is not that of time."""
+def _sorted_days(days: set[Any]) -> list[Any]:
+    """Sort days, or raise an error if they do not sort chronologically."""
     try:
         ordered = sorted(days)
     except TypeError:
@@ -229,7 +229,7 @@ def _in_order(days: set[Any]) -> list[Any]:
         ) from None
     text = [day for day in ordered if isinstance(day, str)]
     for first, second in pairwise(text):
-        if _numbers(first) > _numbers(second) and _between(first) == _between(second):
+        if _numbers(first) > _numbers(second) and _pattern(first) == _pattern(second):
             raise DataError(
                 f"days are sorted as text, so {first!r} comes before {second!r}; write dates with two digits for month "
                 "and day (2026-05-01), or whole numbers"
@@ -241,13 +241,13 @@ def _numbers(text: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", text)]
 
 
-def _between(text: str) -> str:
-    """Return what is between the numbers."""
+def _pattern(text: str) -> str:
+    """Return the text with a placeholder for each number."""
     return re.sub(r"\d+", "#", text)
 
 
 def reject_impossible(reduction: Reduction, summary: Array, day: Any, name: str) -> None:
-    """Refuse sums that no rows have, or that are too large to compute with."""
+    """Raise an error for a summary that no data can have, or that is too large to compute with."""
     location = f"day {day!r}, provider {name!r}"
     if not np.isfinite(summary).all():
         raise DataError(f"{location}: a sum is not finite")
@@ -259,16 +259,16 @@ def reject_impossible(reduction: Reduction, summary: Array, day: Any, name: str)
         raise DataError(f"{location}: {error}") from None
 
 
-def statistics_of(model: HasReduction, summaries: Array, given: Reduction) -> Array:
-    """Return a model's statistics of past summaries, which ``given`` made.
+def statistics_of(model: HasReduction, summaries: Array, reduction: Reduction) -> Array:
+    """Return a model's statistics of past summaries that ``reduction`` made.
 
-    A history is added up once. A model that is fitted later has another prior mean, and wants its moments around that:
-    a reduction converts summaries without the rows.
+    A model that is fitted to the history may centre its moments elsewhere, so summaries are first converted to its own
+    reduction.
     """
-    return np.asarray(model.from_summary(given.convert(summaries, model.reduction)), dtype=np.float64)
+    return np.asarray(model.from_summary(reduction.convert(summaries, model.reduction)), dtype=np.float64)
 
 
-def _places(noun: str, labels: tuple[Any, ...], chosen: Sequence[Any] | None) -> list[int]:
+def _indexes(noun: str, labels: tuple[Any, ...], chosen: Sequence[Any] | None) -> list[int]:
     if chosen is None:
         return list(range(len(labels)))
     selected = set(chosen)

@@ -1,8 +1,8 @@
-"""Public data: they become part of everybody's prior.
+"""Public data: they become part of the prior.
 
 With public data z, log PMI(a, b | z) = Λ(a + b + z) + Λ(z) − Λ(a + z) − Λ(b + z), and peers are drawn given z. So a
 report that is independent of the peers given z, such as a copy of z, says nothing about them. Rules, ranges, audits and
-certificates need not know about this: they take the model whose prior is the posterior given z.
+certificates need no special case: they take the model whose prior is the posterior given z.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from troth.core.errors import DataError
 from troth.core.provider_models import shared_evidence
 from troth.core.support import as_floats
 
-# What a model says of data given θ, which no prior changes.
-_OF_THE_LIKELIHOOD = (
+# Attributes that depend only on the likelihood, not on the prior.
+_LIKELIHOOD_ATTRIBUTES = (
     *("width", "summary", "from_summary", "reduction", "support", "rows", "design", "draw_data", "draw_statistics"),
     *("possible", "possible_statistics"),
     *("parameter_names", "space"),
@@ -44,16 +44,16 @@ def posterior(models: Sequence[Model], statistics: Array) -> list[Model]: ...
 def posterior(models: Model | Sequence[Model], statistics: Array) -> Model | list[Model]:
     """Return the model, or each provider's model, whose prior is the posterior given public data.
 
-    Pay, audit and certify with what is returned, and take reports' statistics with it. A copy of the public data then
-    earns no more in expectation than an empty report.
+    Use the returned model to pay, audit and certify, and to take the statistics of reports. A copy of the public data
+    then earns no more in expectation than an empty report.
 
     Parameters
     ----------
     models
-        One model, or one per provider that share a space of statistics (see `troth.combine`).
+        One model, or one per provider in a shared space of statistics (see `troth.combine`).
     statistics
-        Of the public data, shape ``(statistic,)``, in that space. If a provider's rows share an effect, the public data
-        count as one more provider's.
+        Statistics of the public data, shape ``(statistic,)``, in that space. If a provider's rows share a random
+        effect, the public data count as one more provider.
 
     Examples
     --------
@@ -68,11 +68,9 @@ def posterior(models: Model | Sequence[Model], statistics: Array) -> Model | lis
     evidence = shared_evidence(models)
     if np.isneginf(evidence.log_evidence(public)):
         raise DataError("the public data cannot occur under any state of the model")
-    return (
-        _posterior_of(models, public)
-        if isinstance(models, Model)
-        else [_posterior_of(model, public) for model in models]
-    )
+    if isinstance(models, Model):
+        return _posterior_of(models, public)
+    return [_posterior_of(model, public) for model in models]
 
 
 def _posterior_of(model: Model, known: Array) -> Model:
@@ -86,11 +84,11 @@ class ConditionedModel:
         self.model, self.known = model, known
 
     def statistics(self, data: Any, /) -> Array:
-        """Take a report's statistics, without the known data."""
+        """Return a report's statistics, without the known data."""
         return cast("Array", self.model.statistics(data))
 
     def log_evidence(self, statistics: Array, /) -> Array:
-        """Λ(t + z)."""
+        """Return Λ(t + z)."""
         return cast("Array", self.model.log_evidence(np.asarray(statistics) + self.known))
 
     def __eq__(self, other: object) -> bool:
@@ -110,7 +108,7 @@ class ConditionedModel:
         return f"{self.model!r} given {self.known.tolist()}"
 
     def _log_pmi(self, own: Array, peers: Array, _: Array | None = None, /) -> Array:
-        """Log PMI(a, b + z) − log PMI(a, z), each in the form that keeps its digits."""
+        """Return log PMI(a, b + z) − log PMI(a, z), each in its precise form."""
         return np.asarray(self.model.log_pmi(own, peers + self.known) - self.model.log_pmi(own, self.known))
 
     def _draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
@@ -122,16 +120,16 @@ class ConditionedModel:
         return cast("Array", self.model.draw_posterior(rng, np.asarray(statistics) + self.known))
 
     def _posterior_probabilities(self, statistics: Array, /) -> Array:
-        """p(θ | statistics and known data)."""
+        """Return p(θ | statistics and known data)."""
         return cast("Array", self.model.posterior_probabilities(np.asarray(statistics) + self.known))
 
     def _in_space_of(self, reference: Any, /) -> Model:
-        """Return the same with statistics in the space of ``reference``."""
+        """Return the conditioned model with statistics in the space of ``reference``."""
         return conditioned_on(self.model.in_space_of(reference.model), self.known)
 
 
 def conditioned_on(model: Model, known: Array) -> Model:
-    """Condition a model on known data; it keeps the capabilities that this leaves intact.
+    """Condition a model on known data; the result has those of its capabilities that remain valid.
 
     Examples
     --------
@@ -141,18 +139,18 @@ def conditioned_on(model: Model, known: Array) -> Model:
     >>> conditioned.log_evidence(model.statistics([1])), model.log_evidence(model.statistics([1, 1, 1, 0, 1]))
     (array(-3.40119738), array(-3.40119738))
     """
-    offers: dict[str, Any] = {}
+    methods: dict[str, Any] = {}
     if isinstance(model, HasLogPMI):
-        offers["log_pmi"] = ConditionedModel._log_pmi
+        methods["log_pmi"] = ConditionedModel._log_pmi
     if isinstance(model, SamplesPosterior):
-        offers |= {
+        methods |= {
             "draw_parameters": ConditionedModel._draw_parameters,
             "draw_posterior": ConditionedModel._draw_posterior,
         }
     if isinstance(model, HasFiniteStates):
-        offers["posterior_probabilities"] = ConditionedModel._posterior_probabilities
+        methods["posterior_probabilities"] = ConditionedModel._posterior_probabilities
     if isinstance(model, Combinable):
-        offers["in_space_of"] = ConditionedModel._in_space_of
-    kind: type[Any] = type(type(model).__name__, (ConditionedModel,), offers)  # capabilities are what a class has
-    unchanged = [name for name in _OF_THE_LIKELIHOOD if hasattr(model, name)]
-    return cast("Model", delegates("model", *unchanged)(kind)(model, known))
+        methods["in_space_of"] = ConditionedModel._in_space_of
+    conditioned: type[Any] = type(type(model).__name__, (ConditionedModel,), methods)  # capabilities are methods
+    unchanged = [name for name in _LIKELIHOOD_ATTRIBUTES if hasattr(model, name)]
+    return cast("Model", delegates("model", *unchanged)(conditioned)(model, known))

@@ -1,4 +1,4 @@
-"""The models of several providers: one for all or one each, in one space of statistics."""
+"""The models of several providers: one for all or one each, in a shared space of statistics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from troth.core.errors import DataError, IncompatibleModelsError
 
 
 def one_each(models: Models, providers: int | None = None) -> list[Any]:
-    """Return the model of each provider, where one model may serve all; without a number, the models as given."""
+    """Return a model for each provider; without their number, the given models as a list."""
     check_is_model(models)
     if isinstance(models, Model):
         return [models] * (1 if providers is None else providers)
@@ -23,8 +23,8 @@ def combine(models: Sequence[Model]) -> list[Model]:
     """Put the models of different providers into one space of statistics.
 
     Providers may differ in their likelihood (two labs with different tests, two sensors with different noise) as
-    long as they share θ and its prior. Take each provider's statistics with its own model of the returned list,
-    and any of them for the evidence. Raises `IncompatibleModelsError` with the first difference between priors.
+    long as they share θ and its prior. Take each provider's statistics with its own model from the returned list,
+    and the evidence with any of them. Raises `IncompatibleModelsError` with the first difference between priors.
 
     Examples
     --------
@@ -48,9 +48,9 @@ def combine(models: Sequence[Model]) -> list[Model]:
 
 
 def shared_evidence(models: Models) -> Model:
-    """Return the model that computes the evidence for one model or for one model per provider.
+    """Return a model that computes the evidence for all providers.
 
-    Raises `IncompatibleModelsError` if their statistics do not add: take these with ``troth.combine(models)`` first.
+    Raises `IncompatibleModelsError` if the statistics of the models do not add; ``troth.combine`` remedies that.
     """
     check_is_model(models)
     if isinstance(models, Model):
@@ -67,7 +67,7 @@ def shared_evidence(models: Models) -> Model:
 
 
 def _difference(model: Model, reference: Model) -> str | None:
-    """Return the first thing in which two models' spaces differ, in words, or None if their statistics add."""
+    """Describe the first difference between two models' spaces; return None if their statistics add."""
     if model is reference or model == reference:
         return None
     if not (isinstance(model, Combinable) and isinstance(reference, Combinable)):

@@ -1,4 +1,4 @@
-"""Registries of classes by name, open at run time: a name means one class."""
+"""Registries of classes by name, which accept new classes at run time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from troth.core.errors import ParameterError
 C = TypeVar("C")
 
 IF_CUSTOM = "; if it is a custom one, start troth from the script that registers it"
-"""What to do about a name that is not known here."""
+"""The remedy for an unknown name."""
 
 
 def check_entry(registry: Mapping[str, type[C]], entry: Any, base: type[C]) -> None:
-    """Refuse what is not a class of this kind, a class without its `@dataclass`, and a name that is taken.
+    """Raise an error unless ``entry`` is a subclass of ``base`` and a dataclass, and its name is free.
 
-    A class that was defined again in the same place, such as a notebook's cell, takes the place of the old one.
+    A class that is defined again in the same place, such as a notebook cell, may replace the old one.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def check_entry(registry: Mapping[str, type[C]], entry: Any, base: type[C]) -> N
 
 
 def _declares_fields(entry: type) -> bool:
-    """Return whether the body of a class declares fields, which mean nothing without its `@dataclass`."""
+    """Return whether the body of a class declares fields, which have no effect without `@dataclass`."""
     body, inherited = vars(entry), getattr(entry, "__dataclass_fields__", {})
     unset = [name for name in body.get("__annotations__", ()) if name not in inherited and not hasattr(entry, name)]
     return bool(unset) or any(isinstance(value, dataclasses.Field) for value in body.values())

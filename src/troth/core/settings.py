@@ -1,4 +1,4 @@
-"""Strict reading of a table of settings: every mistake names the file, the key and the remedy."""
+"""Strict parsing of tables of settings: every error names the file, the key and the remedy."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from troth.core.errors import ParameterError
 
 
 class CampaignError(ParameterError):
-    """A campaign file with a mistake in it.
+    """A mistake in a campaign file.
 
     Attributes
     ----------
     section, key : str or None
-        Where the mistake is, such as ``"mechanism"`` and ``"draws"``.
+        The place of the mistake, such as ``"mechanism"`` and ``"draws"``.
     """
 
     def __init__(self, message: str, *, section: str | None = None, key: str | None = None) -> None:
@@ -26,7 +26,7 @@ class CampaignError(ParameterError):
 
 
 class Section:
-    """One table of a campaign file, unnamed if it is the whole file; what is not taken out of it is an unknown key.
+    """One table of a campaign file, or the whole file if its name is empty; keys that are never taken are unknown.
 
     Examples
     --------
@@ -35,15 +35,15 @@ class Section:
     troth.core.settings.CampaignError: [mechanism] draws: must be a whole number of at least 1, not 0
     """
 
-    def __init__(self, name: str, plain: Any, *, file: str = "") -> None:
+    def __init__(self, name: str, table: Any, *, file: str = "") -> None:
         self.name, self.file = name, file
-        if not isinstance(plain, dict):
-            raise self.error(f"must be a table of settings, not {plain!r}")
-        self.remaining: dict[str, Any] = dict(plain)
+        if not isinstance(table, dict):
+            raise self.error(f"must be a table of settings, not {table!r}")
+        self.remaining: dict[str, Any] = dict(table)
 
     @property
     def place(self) -> str:
-        """The table as messages name it."""
+        """The name of the table in messages."""
         table = f"[{self.name}]" if self.name else "top level:"
         return f"{self.file}: {table}" if self.file else table
 
@@ -56,7 +56,7 @@ class Section:
         return CampaignError(f"{self.place} {key}: {message}", section=self.name, key=key)
 
     def take(self, key: str, default: Any = None) -> Any:
-        """Take a value of any type."""
+        """Take a value of any type; like all methods that take, remove its key from the table."""
         return self.remaining.pop(key, default)
 
     def text(
@@ -68,7 +68,7 @@ class Section:
         required: bool = False,
         custom: str = "",
     ) -> Any:
-        """Take a non-empty text, or one of several; ``custom`` says how others become known."""
+        """Take a non-empty text, which must be ``among`` these if any are given; ``custom`` says how to add others."""
         if key not in self.remaining:
             if required:
                 hint = f"one of {', '.join(among)}" if among else "text in quotes"
@@ -83,7 +83,7 @@ class Section:
         return choice
 
     def integer(self, key: str, default: int | None = None, *, minimum: int = 0, maximum: int = 2**53) -> Any:
-        """Take a whole number."""
+        """Take an integer."""
         if key not in self.remaining:
             return default
         value = self.remaining.pop(key)
@@ -92,14 +92,14 @@ class Section:
         return value
 
     def flag(self, key: str, default: bool = False) -> bool:
-        """Take true or false."""
+        """Take a boolean."""
         value = self.remaining.pop(key, default)
         if not isinstance(value, bool):
             raise self.error_at(key, f"must be true or false, not {value!r}")
         return value
 
     def digest(self, key: str, command: str) -> Any:
-        """Take a digest that a command has written."""
+        """Take a digest that ``command`` wrote."""
         value = self.remaining.pop(key, None)
         if value is not None and not (isinstance(value, str) and re.fullmatch("sha256:[0-9a-f]{64}", value)):
             remedy = f"must be sha256: and 64 hexadecimal digits, as `troth {command}` writes it, not {value!r}"
@@ -117,15 +117,15 @@ class Section:
         return tuple(value)
 
     def table(self, key: str) -> Section:
-        """Take a table within the table."""
-        return self.inner(key, self.take(key, {}))
+        """Take a nested table."""
+        return self.subsection(key, self.take(key, {}))
 
-    def inner(self, key: str, plain: Any) -> Section:
-        """Return the table under a key of this one."""
-        return Section(f"{self.name}.{key}" if self.name else key, plain, file=self.file)
+    def subsection(self, key: str, table: Any) -> Section:
+        """Return a nested table as a section."""
+        return Section(f"{self.name}.{key}" if self.name else key, table, file=self.file)
 
     def reject_unknown(self, known: Sequence[str] = ()) -> None:
-        """Raise at the first key that was not taken."""
+        """Raise an error for the first key that was not taken."""
         for key in self.remaining:
             near = get_close_matches(key, known, 1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}" if known else ""
@@ -133,16 +133,16 @@ class Section:
 
 
 def integer_problem(value: Any, minimum: int, maximum: int) -> str:
-    """Return what is wrong with a whole number, or nothing."""
+    """Return why a value is not an integer from minimum to maximum; an empty string if it is valid."""
     if isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum:
         return ""
-    at_most = "" if maximum >= 2**53 else f" and at most {maximum:,}"
-    text = value if not isinstance(value, int) or abs(value) < 10**20 else "a number that is too large"
-    return f"must be a whole number of at least {minimum}{at_most}, not {text!r}"
+    upper = "" if maximum >= 2**53 else f" and at most {maximum:,}"
+    shown = value if not isinstance(value, int) or abs(value) < 10**20 else "a number that is too large"
+    return f"must be a whole number of at least {minimum}{upper}, not {shown!r}"
 
 
 def parse_number(text: str) -> int | float:
-    """Return the number that somebody typed, or raise `ValueError`."""
+    """Parse a number, or raise `ValueError`."""
     try:
         return int(text) if re.fullmatch(r"-?\d{1,15}", text, re.ASCII) else float(text)
     except ValueError:
@@ -150,16 +150,16 @@ def parse_number(text: str) -> int | float:
 
 
 def closest(name: str, known: Sequence[str]) -> str | None:
-    """Return the known name that is spelled the same but for case, spaces, dashes and underscores."""
+    """Return the known name that differs at most in case, spaces, dashes and underscores; None if there is none."""
 
-    def plain(text: str) -> str:
+    def normalized(text: str) -> str:
         return "".join(c for c in text.lower() if c.isalnum())
 
-    return next((candidate for candidate in known if plain(candidate) == plain(name)), None)
+    return next((candidate for candidate in known if normalized(candidate) == normalized(name)), None)
 
 
 def numbers(value: Any) -> Any:
-    """Return numbers, or nested lists of numbers, as they are, or raise ValueError."""
+    """Return a number, or nested lists of numbers, unchanged; raise `ValueError` for anything else."""
     if isinstance(value, list | tuple):
         return [numbers(entry) for entry in value]
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -170,7 +170,7 @@ def numbers(value: Any) -> Any:
 
 
 def plain_copy(value: Any) -> Any:
-    """Return a deep copy made of dictionaries, lists and scalars."""
+    """Return a deep copy that consists of dictionaries, lists and scalars."""
     if isinstance(value, dict):
         return {str(key): plain_copy(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Simulated datasets for the laws: sizes at which a mistake shows, bounded functions, and how far means may stray."""
+"""Simulated datasets for the laws: informative sizes, bounded test functions, and error bounds of means."""
 
 from __future__ import annotations
 
@@ -14,37 +14,40 @@ from troth.core.declarations import declared
 from troth.core.information import log_pmi
 
 FALSE_ALARM = 1e-9
-"""Largest probability that a simulated law fails a model that obeys it."""
+"""Maximum probability that a correct model fails a simulated law."""
 
 SIZES = ((1, 2), (6, 9))
-_MAX_ROWS = 384  # of the larger datasets that a strong prior needs before they say anything about each other
-_ENOUGH = 0.3  # nats of mutual information that make a wrong log evidence visible
-_ROWS_AT_ONCE = 1 << 22
-_ROWS_IN_ALL = 1 << 24
-COMPARISONS = 512  # more than there are in one check; `FALSE_ALARM` is shared among them
+_MAX_ROWS = 384  # of the larger datasets that are drawn if the prior is strong
+_MIN_INFORMATION = 0.3  # nats of mutual information that reveal an incorrect log evidence
+_CHUNK_ROWS = 1 << 22
+_MAX_TOTAL_ROWS = 1 << 24
+_MAX_COMPARISONS = 512  # of one check, which share `FALSE_ALARM`
+
+LOG_INVERSE_LEVEL = np.log(_MAX_COMPARISONS / FALSE_ALARM)
+"""ln(1/α), where α is the probability that a correct model fails a single comparison."""
 
 
 class Simulation:
-    """Matched statistics of drawn datasets, of sizes at which they say something about each other."""
+    """Matched statistics of drawn datasets, of sizes at which they are informative about each other."""
 
     def __init__(self, model: Any, rng: Generator, draws: int) -> None:
         self.model, self.rng, self.draws = model, rng, draws
 
     @cached_property
     def sizes(self) -> tuple[tuple[int, int], ...]:
-        """Small sizes and, where the prior is strong, one at which mutual information reaches `_ENOUGH`."""
+        """Small sizes and, if the prior is strong, one at which mutual information reaches `_MIN_INFORMATION`."""
         own, peers = SIZES[-1]
         while own < _MAX_ROWS:
             sample = log_pmi(self.model, *self.draw((own, peers), 1000))
-            if not -0.1 < np.clip(sample, -5, 5).mean() < _ENOUGH:
-                break  # enough, or so negative that small datasets show the mistake
+            if not -0.1 < np.clip(sample, -5, 5).mean() < _MIN_INFORMATION:
+                break  # informative, or so negative that small datasets reveal the error
             own, peers = 2 * own, 2 * peers
         return SIZES if (own, peers) == SIZES[-1] else (*SIZES, (own, peers))
 
     def draw(self, sizes: Sequence[int], draws: int | None = None) -> list[Array]:
-        """Draw statistics of one dataset of each size for each of many θ, fewer of them where datasets are large."""
-        draws = max(1000, min(draws or self.draws, _ROWS_IN_ALL // sum(sizes)))
-        block = max(1, _ROWS_AT_ONCE // sum(sizes))
+        """Draw many θ, fewer if datasets are large, and for each θ the statistics of one dataset of each size."""
+        draws = max(1000, min(draws or self.draws, _MAX_TOTAL_ROWS // sum(sizes)))
+        block = max(1, _CHUNK_ROWS // sum(sizes))
         parts = []
         for start in range(0, draws, block):
             parameters = self.model.draw_parameters(self.rng, (min(block, draws - start),))
@@ -52,7 +55,7 @@ class Simulation:
         return [np.concatenate(side) for side in zip(*parts, strict=True)]
 
     def _statistics(self, parameters: Array, rows: int) -> Array:
-        """Draw data and take their statistics; of an approximation, draw the statistics that it stands for."""
+        """Draw data and take their statistics; for an approximation, redraw these from the approximate model."""
         t = np.asarray(self.model.statistics(self.model.draw_data(self.rng, parameters, rows)), dtype=np.float64)
         if declared(self.model).approximation:
             return np.asarray(self.model.draw_statistics(self.rng, parameters, self.model.design(t)))
@@ -60,51 +63,53 @@ class Simulation:
 
     @cached_property
     def informative(self) -> Indexes:
-        """The statistics in which matched datasets agree most, found on separate draws."""
+        """The indexes of the statistics that correlate most between matched datasets, found on separate draws."""
         a, b = (_compressed(t) for t in self.draw(self.sizes[-1], 1000))
         a, b = ((t - t.mean(axis=0)) / np.maximum(t.std(axis=0), 1e-12) for t in (a, b))
         return np.argsort(-np.abs((a * b).mean(axis=0)), kind="stable")[:3]
 
 
 def bounded_mean(sample: Array, width: float = 1.0) -> tuple[float, float]:
-    """Mean of independent numbers from an interval of some width, and how far it strays except with `FALSE_ALARM`.
+    """Return the mean of independent numbers from an interval of given width, and a bound on its error.
 
-    The empirical Bernstein inequality of Maurer and Pontil, which needs no normal limit.
+    The bounds of one check hold together with probability at least 1 − `FALSE_ALARM`, by the empirical Bernstein
+    inequality of Maurer and Pontil, which assumes no normal limit.
     """
-    odds = np.log(COMPARISONS / FALSE_ALARM)
-    margin = np.sqrt(2 * sample.var(ddof=1) * odds / len(sample)) + 7 * width * odds / (3 * (len(sample) - 1))
+    n, variance = len(sample), sample.var(ddof=1)
+    margin = np.sqrt(2 * variance * LOG_INVERSE_LEVEL / n) + 7 * width * LOG_INVERSE_LEVEL / (3 * (n - 1))
     return float(sample.mean()), float(margin)
 
 
-def swapped(t: Array) -> Array:
-    """Exchange every two neighbours: what was drawn with one θ is paired with what was drawn with another."""
+def swap_neighbours(t: Array) -> Array:
+    """Swap neighbouring pairs, so that draws from one θ are paired with draws from another."""
     even = t[: len(t) // 2 * 2]
     return np.concatenate([even.reshape(-1, 2, t.shape[-1])[:, ::-1].reshape(even.shape), t[len(even) :]])
 
 
-def means_of_pairs(sample: Array) -> Array:
-    """Average every two neighbours; one that is left over counts for nothing."""
+def pair_means(sample: Array) -> Array:
+    """Average neighbouring pairs; the last number is dropped if their count is odd."""
     return (sample[: len(sample) // 2 * 2 : 2] + sample[1::2]) / 2
 
 
-def weights(a: Array, b: Array, rolled: Array, informative: Indexes) -> list[tuple[Array, Array]]:
-    """Functions into [0, 1] of independent and of matched pairs: any bounded function of both statistics would do.
+def bounded_functions(a: Array, b: Array, rolled: Array, informative: Indexes) -> list[tuple[Array, Array]]:
+    """Return functions into [0, 1] of independent and of matched pairs; any bounded functions would be valid.
 
-    1; how alike the two are; and for each informative statistic how large and how far from its middle their sum is.
+    The constant 1; the similarity of the two; and for each informative statistic the size of the sum of the two, and
+    its distance from the median.
     """
     parts = [_compressed(t[:, informative]) for t in (a, b, rolled)]
-    middle = [np.median(t, axis=0) for t in parts]
+    medians = [np.median(t, axis=0) for t in parts]
     first, second, third = (
-        np.tanh((t - m) / np.maximum(t.std(axis=0), 1e-12)) for t, m in zip(parts, middle, strict=True)
+        np.tanh((t - m) / np.maximum(t.std(axis=0), 1e-12)) for t, m in zip(parts, medians, strict=True)
     )
-    weights = [(np.ones(len(a)), np.ones(len(a)))]
-    weights.append((expit(2 * (first * third).sum(axis=-1)), expit(2 * (first * second).sum(axis=-1))))
+    functions = [(np.ones(len(a)), np.ones(len(a)))]
+    functions.append((expit(2 * (first * third).sum(axis=-1)), expit(2 * (first * second).sum(axis=-1))))
     for k in range(len(informative)):
         independent, matched = (first[:, k] + third[:, k]) / 2, (first[:, k] + second[:, k]) / 2
-        weights += [((1 + independent) / 2, (1 + matched) / 2), (independent**2, matched**2)]
-    return weights
+        functions += [((1 + independent) / 2, (1 + matched) / 2), (independent**2, matched**2)]
+    return functions
 
 
 def _compressed(t: Array) -> Array:
-    """Statistics on a scale on which nothing overflows, −∞ included."""
+    """Return statistics on a scale without overflow, even for −∞."""
     return np.arcsinh(np.maximum(t, -1e300))

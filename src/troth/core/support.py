@@ -1,4 +1,4 @@
-"""The values that a row may have, and checks of data against them."""
+"""The possible values of rows, and checks of data against them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Array: TypeAlias = NDArray[np.float64]
 Indexes: TypeAlias = NDArray[np.intp]
 Mask: TypeAlias = NDArray[np.bool_]
 Bounds: TypeAlias = tuple[float, float]
-"""The least and the greatest value that a row may have."""
+"""The minimum and the maximum value of a row."""
 
 
 @dataclass(frozen=True)
 class Support:
-    """The values that one entry of a row may take.
+    """The possible values of one entry of a row.
 
     Examples
     --------
@@ -35,11 +35,11 @@ class Support:
     open: bool = False
 
     def __str__(self) -> str:
-        return self.in_words if np.isfinite(self.low) or np.isfinite(self.high) else f"{self.in_words} (finite)"
+        return self.description if np.isfinite(self.low) or np.isfinite(self.high) else f"{self.description} (finite)"
 
     @property
-    def in_words(self) -> str:
-        """Which values may occur, for people who do not think of infinity."""
+    def description(self) -> str:
+        """The possible values, for lay readers, without mention of infinity."""
         kind = "a whole number" if self.integer else "a number"
         if np.isinf(self.low) and np.isinf(self.high):
             return kind
@@ -49,19 +49,19 @@ class Support:
 
     @property
     def finite(self) -> bool:
-        """Whether there are finitely many values."""
+        """Whether there are finitely many possible values."""
         return bool(self.integer and np.isfinite(self.low) and np.isfinite(self.high))
 
     def contains(self, values: Array) -> Mask:
-        """Return for each value whether it may occur; NaN and infinities never may."""
+        """Return for each value whether it is possible; NaN and infinities never are."""
         inside = np.isfinite(values) & (values <= self.high)
         inside &= (values > self.low) if self.open else (values >= self.low)
         if self.integer:
             inside &= values == np.floor(values)
         return inside
 
-    def _holds(self, values: Array) -> bool:
-        """Return in two or three fast passes whether all values may occur; NaN fails every comparison."""
+    def _contains_all(self, values: Array) -> bool:
+        """Return, in two or three fast passes, whether all values are possible; NaN fails every comparison."""
         if values.size == 0:
             return True
         low, high = values.min(), values.max()
@@ -70,9 +70,9 @@ class Support:
         return bool(inside and finite and (not self.integer or np.array_equal(values, np.floor(values))))
 
     def check(self, values: Any, what: str = "value", columns: int | None = None) -> Array:
-        """Return ``values`` as floats, or raise a `DataError` that names the first bad row and value.
+        """Return ``values`` as floats, or raise a `DataError` that names the first invalid row and value.
 
-        The last axis holds rows or, if a number of ``columns`` is given, columns, with rows before it.
+        The last axis is the row or, with ``columns``, the column, after the row.
 
         Examples
         --------
@@ -87,7 +87,7 @@ class Support:
         if array.ndim < 1 or (columns is not None and (array.ndim < 2 or array.shape[-1] != columns)):
             expected = "(rows,)" if columns is None else f"(rows, {columns})"
             raise DataError(f"a dataset must have shape {expected}, not {array.shape}")
-        if self._holds(array):
+        if self._contains_all(array):
             return array
         first = tuple(int(i) for i in np.argwhere(~self.contains(array))[0])
         *dataset, row = first if columns is None else first[:-1]

@@ -1,7 +1,7 @@
-"""Tables of any kind and size to reports: the one place that knows files, Arrow, data frames, Ibis and Spark.
+"""From tables of any kind and size to reports: the only place that knows files, Arrow, data frames, Ibis and Spark.
 
-A table is a plan of fragments; a fragment becomes summaries by provider and day; the parts are added **in plan
-order**, so that the same data give the same bits every time, whatever executes the plan.
+A plan cuts a table into fragments, and each fragment becomes summaries by provider and day. They are added **in plan
+order**, so the same data always give the same bits, whatever executes the plan.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arrow columns as NumPy arrays: numbers as they are; names, labels and days as codes of their distinct values."""
+"""Arrow columns as NumPy arrays: numbers unchanged; names, labels and days as codes of their distinct values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Codes: TypeAlias = NDArray[np.intp]
 
-_DENSE = 1 << 20  # whole numbers in a range of this length are codes themselves
+_MAX_DENSE_RANGE = 1 << 20  # integers within a range of this length serve as their own codes
 
 
 def as_numbers(array: Any) -> NDArray[Any] | None:
@@ -34,7 +34,7 @@ def as_numbers(array: Any) -> NDArray[Any] | None:
 
 
 def holds_numbers(kind: Any) -> bool:
-    """Return whether a column of this type is one of numbers."""
+    """Return whether columns of this type hold numbers."""
     if pa.types.is_dictionary(kind):
         return holds_numbers(kind.value_type)
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
@@ -42,9 +42,9 @@ def holds_numbers(kind: Any) -> bool:
 
 
 def encode(array: Any) -> tuple[Any, Codes]:
-    """Return the distinct values of a column of names and each row's place among them, −1 where it is missing.
+    """Return the distinct values of a column of names, and the index of each row's value, −1 if it is missing.
 
-    The values are a range or an Arrow array. Raises `TypeError` with the column's type if that holds no names.
+    The distinct values are a range or an Arrow array. Raises `TypeError` if the column's type cannot hold names.
     """
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
@@ -79,14 +79,14 @@ def encode(array: Any) -> tuple[Any, Codes]:
 
 
 def _dense(array: Any) -> tuple[Any, Codes] | None:
-    """Whole numbers in a short range are their own codes."""
+    """Encode integers within a short range as themselves; return None if the range is too long."""
     if array.null_count or len(array) == 0:
         return None
     x = array.to_numpy(zero_copy_only=False)
     low, high = int(x.min()), int(x.max())
-    if high - low >= _DENSE:
+    if high - low >= _MAX_DENSE_RANGE:
         return None
-    if high < _DENSE:
+    if high < _MAX_DENSE_RANGE:
         low = min(low, 0)
     if x.dtype == np.uint64:
         return range(low, high + 1), (x - np.uint64(low)).astype(np.intp)
@@ -97,19 +97,19 @@ def _dense(array: Any) -> tuple[Any, Codes] | None:
 
 
 def is_text(kind: Any) -> bool:
-    """Return whether a column of this type is one of text."""
+    """Return whether columns of this type hold text."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
     return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
 
 
-def numbers_of_text(array: Any) -> Array:
-    """Return the numbers that a column of text holds; anything else is left out."""
-    return np.array([float(entry) for entry in array.to_pylist() if reads_as_number(entry)])
+def parse_numbers(array: Any) -> Array:
+    """Parse the numbers in a column of text, skipping everything else."""
+    return np.array([float(entry) for entry in array.to_pylist() if is_number(entry)])
 
 
-def reads_as_number(entry: str | None) -> bool:
-    """Return whether a text is a number."""
+def is_number(entry: str | None) -> bool:
+    """Return whether text can be parsed as a number."""
     try:
         float(entry or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Who executes a plan: threads of this process or Spark tasks. Both map the same function over the same fragments."""
+"""Engines that execute a plan: threads of this process or Spark tasks, with the same function on the same fragments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def in_threads(fragments: Fragments, request: Request) -> Iterator[Part]:
-    """Yield parts in plan order, with only a few of them in memory at a time; each worker has one BLAS thread."""
+    """Yield parts in plan order, keeping only a few in memory; each worker has one BLAS thread."""
     workers = os.cpu_count() or 1
     with threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
         waiting: deque[Any] = deque()
@@ -37,14 +37,14 @@ def in_threads(fragments: Fragments, request: Request) -> Iterator[Part]:
 
 
 def in_order(fragments: Fragments, request: Request) -> Iterator[Part]:
-    """Yield parts in plan order, made one after the other in this thread, where each batch is looked at first."""
+    """Yield parts in plan order, made one by one in this thread, so that `Request.on_batch` sees batches in order."""
     with threadpool_limits(1):
         for fragment in fragments:
             yield fragment.summarise(request)
 
 
 def in_spark(fragments: Fragments, request: Request) -> Iterator[Part]:
-    """Yield parts in plan order, made by Spark tasks that read the fragments themselves: rows never pass the JVM."""
+    """Yield parts in plan order, made by Spark tasks that read the fragments themselves; no row passes the JVM."""
     context = spark_session().sparkContext
     tasks = context.parallelize(list(fragments), max(1, len(fragments)))
     try:
@@ -62,7 +62,7 @@ def _summarise(request: Request, fragment: Fragment) -> Part | TrothError:
         with threadpool_limits(1):
             return fragment.summarise(request)
     except TrothError as error:
-        return error  # as data: it reaches the analyst without a Java traceback
+        return error  # returned, not raised, so that it reaches the analyst without a Java traceback
 
 
 def spark_session() -> Any:
@@ -71,7 +71,7 @@ def spark_session() -> Any:
         from pyspark.sql import SparkSession
     except ImportError:
         raise MissingCapabilityError("Spark needs more packages: pip install -e '.[spark]' in your clone") from None
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers find the packages that this process has
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # so that workers find the packages of this process
     return SparkSession.getActiveSession() or SparkSession.builder.appName("troth").getOrCreate()
 
 

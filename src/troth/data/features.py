@@ -1,4 +1,4 @@
-"""The features of each report's rows, all or a random sample of them, with which decoys are drawn."""
+"""Features of the rows of each report, all rows or a random sample; decoys are drawn with them."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ if TYPE_CHECKING:
 
     from troth.core.support import Array
 
-MAX_NUMBERS = 1 << 16
-"""The most numbers that are kept of one report, if `ENOUGH_ROWS` rows fit."""
+MAX_VALUES_PER_REPORT = 1 << 16
+"""The most values that are kept per report, as long as `MIN_SAMPLED_ROWS` rows fit."""
 
-ENOUGH_ROWS = 512
-"""How many rows of a report are kept however many features they have, within `MAX_TOTAL`."""
+MIN_SAMPLED_ROWS = 512
+"""How many rows of a report may be kept regardless of the number of features, within `MAX_VALUES`."""
 
-MAX_TOTAL = 1 << 22
-"""The most numbers that are kept of all reports together."""
+MAX_VALUES = 1 << 22
+"""The most values that are kept of all reports together."""
 
-_MIN_ROWS_PER_FEATURE = 2  # rows of a sample for each feature, below which it says too little of the rest
+_MIN_ROWS_PER_FEATURE = 2  # smaller samples say too little about the other rows
 
 
 class FeatureSampler:
     """Samples the features of reports, numbered 0, 1, …, in bounded memory.
 
-    A row has rank r or more with a chance of 2⁻ʳ. Of a report that has too many rows, those of a rank of at least its
-    level are kept, and the level is as low as it can be. So what is kept does not depend on how rows come in parts.
+    A row has a rank of at least r with probability 2⁻ʳ. If a report has too many rows, only rows whose rank reaches the
+    report's level are kept, and the level is as low as possible. So the sample does not depend on how the rows are
+    divided into parts.
     """
 
     def __init__(self, features: int) -> None:
@@ -39,7 +40,7 @@ class FeatureSampler:
         self._batches: list[tuple[Array, NDArray[np.integer], NDArray[np.intp]]] = []
 
     def add(self, reports: NDArray[np.intp], columns: Sequence[NDArray[Any]], numbers: NDArray[np.integer]) -> None:
-        """Add rows: the report of each, its features by column, and its number in its file."""
+        """Add rows, given the report of each row, the features by column, and each row's number in its file."""
         self._make_room(int(reports.max()) + 1)
         ranks = row_ranks(numbers)
         sampled = np.flatnonzero(ranks >= self._levels[reports])
@@ -47,33 +48,33 @@ class FeatureSampler:
         for row, column in zip(values, columns, strict=True):
             row[:] = column[sampled] if len(sampled) < len(column) else column
         self._batches.append((values, ranks[sampled], reports[sampled]))
-        if sum(part[0].size for part in self._batches) > 2 * MAX_TOTAL:
+        if sum(part[0].size for part in self._batches) > 2 * MAX_VALUES:
             self.thin()
 
-    def join(self, other: FeatureSampler, places: NDArray[np.intp]) -> None:
-        """Add the rows of another part of the data, whose reports have these numbers here."""
-        self._make_room(int(places.max(initial=-1)) + 1)
-        self._levels[places] = np.maximum(self._levels[places], other._levels)
-        self._batches += [(values, ranks, places[reports]) for values, ranks, reports in other._batches]
-        if sum(part[0].size for part in self._batches) > 2 * MAX_TOTAL:
+    def join(self, other: FeatureSampler, indices: NDArray[np.intp]) -> None:
+        """Add the sample of another part of the data; ``indices`` are the numbers of its reports here."""
+        self._make_room(int(indices.max(initial=-1)) + 1)
+        self._levels[indices] = np.maximum(self._levels[indices], other._levels)
+        self._batches += [(values, ranks, indices[reports]) for values, ranks, reports in other._batches]
+        if sum(part[0].size for part in self._batches) > 2 * MAX_VALUES:
             self.thin()
 
     def thin(self) -> None:
-        """Keep the rows of the highest rank of each report, as many as that number of reports allows."""
+        """Keep the rows with the highest ranks of each report, at most `max_rows`."""
         if not self._batches:
             return
-        most = max_rows(self._features, len(self._levels))
+        limit = max_rows(self._features, len(self._levels))
         values, ranks, reports = (np.concatenate(parts, axis=-1) for parts in zip(*self._batches, strict=True))
         order = np.lexsort((-ranks, reports))
         ranks, reports = ranks[order], reports[order]
         starts = np.searchsorted(reports, np.arange(len(self._levels) + 1))
-        crowded = np.flatnonzero(np.diff(starts) > most)
-        self._levels[crowded] = np.maximum(self._levels[crowded], ranks[starts[crowded] + most] + 1)
-        stay = ranks >= self._levels[reports]
-        self._batches = [(values[:, order[stay]], ranks[stay], reports[stay])]
+        crowded = np.flatnonzero(np.diff(starts) > limit)
+        self._levels[crowded] = np.maximum(self._levels[crowded], ranks[starts[crowded] + limit] + 1)
+        kept = ranks >= self._levels[reports]
+        self._batches = [(values[:, order[kept]], ranks[kept], reports[kept])]
 
     def features(self, rows: Sequence[int]) -> list[Array | None]:
-        """Return the features of each report, which has `rows` rows, sorted; None if too few of them could be kept."""
+        """Return the sorted features of each report, given its number of rows; None if too few rows could be kept."""
         self.thin()
         values, _, reports = self._batches[0] if self._batches else np.zeros((3, 0))
         ends = np.searchsorted(reports, np.arange(len(rows) + 1)).tolist()
@@ -86,12 +87,11 @@ class FeatureSampler:
         ]
 
     def _make_room(self, reports: int) -> None:
-        """Make room for the levels of so many reports."""
         self._levels = np.pad(self._levels, (0, max(0, reports - len(self._levels))))
 
 
 def row_ranks(numbers: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return the rank of rows by their number: how many zeros a mixture of its bits ends in.
+    """Return the ranks of rows: the number of trailing zeros in a hash of each row's number.
 
     Examples
     --------
@@ -107,6 +107,6 @@ def row_ranks(numbers: NDArray[np.integer]) -> NDArray[np.integer]:
 
 
 def max_rows(features: int, reports: int) -> int:
-    """Return how many rows of each report are kept, given the number of reports."""
+    """Return the most rows that are kept per report, given the number of reports."""
     features = max(1, features)
-    return min(max(MAX_NUMBERS // features, ENOUGH_ROWS), MAX_TOTAL // max(1, reports) // features)
+    return min(max(MAX_VALUES_PER_REPORT // features, MIN_SAMPLED_ROWS), MAX_VALUES // max(1, reports) // features)

@@ -1,4 +1,4 @@
-"""The files of a source, their formats and what their names say."""
+"""The files of a source, and their formats, names and digests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Source: TypeAlias = str | Path | Sequence[str | Path]
 
 
 def find_files(source: Source) -> list[tuple[Path, Path]]:
-    """Return the files of a source (a file, a folder, a pattern, or several), each with the folder it was sought in."""
+    """Return the files of a source (a file, folder or pattern, or several), each with the folder that was searched."""
     files: list[tuple[Path, Path]] = []
     for entry in [source] if isinstance(source, str | Path) else source:
         path = Path(entry)
@@ -45,7 +45,7 @@ def find_files(source: Source) -> list[tuple[Path, Path]]:
             files += [(path, p) for p in usable]
         elif path.is_file():
             files.append((path.parent, path))
-        elif any(sign in str(entry) for sign in "*?["):
+        elif any(wildcard in str(entry) for wildcard in "*?["):
             matches = [Path(p) for p in sorted(glob.glob(str(entry), recursive=True))]  # noqa: PTH207 (absolute patterns)
             matches = [p for p in matches if p.is_file()]
             if not matches:
@@ -53,14 +53,14 @@ def find_files(source: Source) -> list[tuple[Path, Path]]:
             files += [(path.parent, p) for p in matches]
         else:
             raise DataError.at(str(entry), "there is no such file or folder")
-    for path, times in Counter(path.resolve() for _, path in files).items():
-        if times > 1:
+    for path, count in Counter(path.resolve() for _, path in files).items():
+        if count > 1:
             raise DataError.at(file_name(path), "named twice by the source; its rows would count twice")
     return files
 
 
 def format_of(path: Path) -> str:
-    """Return the format that a file's name ends in."""
+    """Return the format that a file's suffix stands for."""
     suffix = suffix_of(path)
     if suffix not in FORMATS:
         raise DataError.at(file_name(path), f"unknown kind of file; the name must end in {', '.join(sorted(FORMATS))}")
@@ -68,12 +68,12 @@ def format_of(path: Path) -> str:
 
 
 def suffix_of(path: Path) -> str:
-    """Return what a file's name ends in, without the ending of a compressed file."""
+    """Return the suffix of a file's name in lower case, ignoring the suffix of a compressed file."""
     return Path(path.stem).suffix.lower() if path.suffix.lower() in _COMPRESSED else path.suffix.lower()
 
 
 def stem(path: Path) -> str:
-    """Return a file's name without its ending."""
+    """Return a file's name without its suffixes."""
     name = path.name[: -len(path.suffix)] if path.suffix.lower() in _COMPRESSED else path.name
     return name[: -len(Path(name).suffix)] if Path(name).suffix else name
 

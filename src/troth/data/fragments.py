@@ -1,4 +1,4 @@
-"""Files of rows as a plan of fragments: a file with some row groups, read inside the task that adds it up."""
+"""Files of rows as a plan of fragments, each a file or some of its row groups, read by the task that adds it up."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ NOT_UNICODE = "holds text that is not in UTF-8; save it in that encoding"
 
 
 class TextAmongNumbersError(Exception):
-    """A text file that cannot be read with numbers where numbers belong; read as text, it shows why."""
+    """A text file has other values where numbers belong; reading it again as text shows which."""
 
 
 @dataclass(frozen=True)
 class Fragment:
-    """A file, or some row groups of a Parquet file; ``first_row`` rows of the file come before it.
+    """A file, or some row groups of a Parquet file, which begin at its row ``first_row``, counted from 0.
 
-    ``constants`` are columns that are named in the path, such as ``clinic=Ash/part-0.parquet``. ``provider`` is the
-    name of the file, for campaigns in which each file is a provider's. ``text`` are columns of names, which Parquet
-    returns as codes and distinct values.
+    ``constants`` are columns from the path, such as ``clinic=Ash/part-0.parquet``. ``provider`` is the name of the
+    file, for campaigns with one file per provider. ``text`` are columns of names, which Parquet returns as codes and
+    distinct values.
     """
 
     path: str
@@ -53,7 +53,7 @@ class Fragment:
         try:
             return Adder(request, place, self.provider).add_all(self.batches(request), self.first_row)
         except TextAmongNumbersError as error:
-            # read once more without converting anything, so that the values that are not numbers can be named
+            # read again without conversions, so that errors can quote the values that are not numbers
             adder = Adder(request, place, self.provider, text=True)
             part = adder.add_all(self.batches(request, text=True), self.first_row)
             if not part.problems:
@@ -63,23 +63,23 @@ class Fragment:
             raise DataError.at(place, NOT_UNICODE) from None
 
     def unreadable(self, error: BaseException) -> DataError:
-        """Return what to say when the file is not in its format."""
+        """Return the error that the file is not in its format."""
         return DataError.at(file_name(self.path), f"cannot be read as {self.format}: {first_line(error)}")
 
     def reject_missing(self, request: Request, names: Sequence[str]) -> None:
-        """Raise if the file and its path do not have the requested columns."""
+        """Raise if a requested column is neither in the file nor in its path."""
         request.reject_missing([*names, *dict(self.constants)], file_name(self.path))
 
     def batches(self, request: Request, *, text: bool = False) -> Iterator[Any]:
-        """Read the fragment batch by batch; with ``text`` nothing is converted."""
+        """Read the fragment in batches, with ``text`` without converting anything."""
         constants = dict(self.constants)
         columns = [name for name in request.named if name not in constants]
         with self.errors_named():
             try:
                 for batch in (read_text if text else READERS[self.format])(self, request, columns):
                     complete = self._with_constants(batch)
-                    if request.look is not None and not text:  # what is read once more was looked at
-                        request.look(complete)
+                    if request.on_batch is not None and not text:  # as text, a file is read for the second time
+                        request.on_batch(complete)
                     yield complete
             except pa.ArrowInvalid as error:
                 if self.format == "csv" and not text:
@@ -107,7 +107,7 @@ class Fragment:
 
     @contextmanager
     def errors_named(self) -> Iterator[None]:
-        """Name the file in errors of reading it."""
+        """Turn errors of reading the file into ones that name it."""
         try:
             yield
         except (pa.ArrowException, CsvError, OSError, UnicodeError, EOFError) as error:
@@ -129,7 +129,7 @@ def plan(
     format: str | None = None,  # noqa: A002
     skip: Collection[Path] = (),
 ) -> tuple[list[Fragment], list[Path]]:
-    """Return the fragments of all row files, in the order in which they are added up, and files of statistics."""
+    """Return the fragments of all files of rows, in the order in which they are added, and the files of statistics."""
     fragments: list[Fragment] = []
     statistics: list[Path] = []
     for root, path in find_files(source):
@@ -150,12 +150,12 @@ def _row_groups(fragment: Fragment, request: Request) -> list[Fragment]:
         sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         text = [f.name for f in file.schema_arrow if f.name in request.labels and is_text(f.type)]
     fragment = replace(fragment, text=tuple(text))
-    most = max(BATCH_VALUES // max(16, len(request.columns)), sum(sizes) // 32)
+    max_rows = max(BATCH_VALUES // max(16, len(request.columns)), sum(sizes) // 32)
     parts: list[Fragment] = []
     groups: list[int] = []
     first = rows = 0
     for group, size in enumerate(sizes):
-        if groups and rows + size > most:
+        if groups and rows + size > max_rows:
             parts.append(replace(fragment, groups=tuple(groups), first_row=first))
             first, rows, groups = first + rows, 0, []
         groups.append(group)
@@ -164,7 +164,7 @@ def _row_groups(fragment: Fragment, request: Request) -> list[Fragment]:
 
 
 def _partitions(root: Path, path: Path) -> tuple[tuple[str, str | None], ...]:
-    """Read columns off folders such as ``clinic=Ash``."""
+    """Return the columns in the names of folders, such as ``clinic=Ash``."""
     try:
         folders = path.relative_to(root).parts[:-1]
     except ValueError:

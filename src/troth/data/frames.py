@@ -1,4 +1,4 @@
-"""Frames in memory (pandas, Polars, Arrow, DuckDB relations) as fragments: slices that are added up like files."""
+"""Data frames in memory (pandas, Polars, Arrow, DuckDB relations) as slices, which are added up like files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SLICE_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class Slice:
-    """Some rows of a table in memory."""
+    """Consecutive rows of a table in memory."""
 
     table: Any
     first_row: int = 0
@@ -39,7 +39,7 @@ def plan_frame(frame: Any, request: Request, provider: str | None) -> list[Slice
 
 
 def as_arrow(frame: Any, request: Request | None = None) -> Any:
-    """Return the requested columns of a frame, or all, as an Arrow table; no copy is made where none is needed."""
+    """Return the requested columns of a frame, by default all, as an Arrow table, without a copy if possible."""
     if isinstance(frame, dict):
         frame = pa.table(frame)
     if type(frame).__name__ == "LazyFrame" and hasattr(frame, "collect"):
@@ -62,7 +62,7 @@ def as_arrow(frame: Any, request: Request | None = None) -> Any:
 
 
 def is_frame(data: Any) -> bool:
-    """Return whether something can be read as a frame in memory."""
+    """Return whether data are a frame in memory."""
     return isinstance(data, dict) or hasattr(data, "__arrow_c_stream__") or hasattr(data, "collect_schema")
 
 
@@ -85,10 +85,12 @@ def _pandas_column(column: Any, name: str) -> Any:
     kinds = {type(entry) for entry in entries if entry is not None}
     if kinds <= {int, str}:
         return pa.array([None if entry is None else str(entry) for entry in entries])
-    odd = [(row, e) for row, e in enumerate(entries, 1) if isinstance(e, str) or not isinstance(e, int | float | None)]
-    row, entry = odd[0] if odd else (1, entries[0])
+    misfits = [
+        (row, e) for row, e in enumerate(entries, 1) if isinstance(e, str) or not isinstance(e, int | float | None)
+    ]
+    row, entry = misfits[0] if misfits else (1, entries[0])
     raise DataError(
-        f"column {name!r}: {len(odd):,} of {len(entries):,} values differ in type from the rest "
+        f"column {name!r}: {len(misfits):,} of {len(entries):,} values differ in type from the rest "
         f"(first: row {row:,}: {entry!r}); give the column one type"
     )
 

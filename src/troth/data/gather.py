@@ -1,4 +1,4 @@
-"""Rows gathered by provider and day, for custom models that declare no reduction."""
+"""Rows gathered by provider and day, for custom models without a reduction."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from troth.core.contract import Model
 
 MAX_INSPECTED = 100_000
-"""How many rows of a file are looked at before a campaign is written."""
+"""How many rows `troth init` inspects before it writes a campaign."""
 
 
 def column_names(data: Any) -> list[str]:
-    """Return the columns of any table, of its first file if it has several."""
+    """Return the names of the columns of any table, from its first file if it has several."""
     if is_paths(data):
         paths = [path for _, path in find_files(data) if format_of(path) != "statistics"]
         if not paths:
@@ -46,9 +46,9 @@ def column_names(data: Any) -> list[str]:
 def first_rows(
     data: Any, columns: Sequence[str], provider: str | None, day: str | None
 ) -> tuple[dict[str, list[Any]], list[str]]:
-    """Return the first rows of a file or folder, as lists by column, and where each row stands.
+    """Return the first rows of a file or folder as lists by column, and the location of each row.
 
-    Text files are returned as they are written: nothing is converted.
+    The values of text files are not converted.
     """
     request = Request(Moments(), tuple(columns), provider, day)
     values: dict[str, list[Any]] = {name: [] for name in request.named}
@@ -67,7 +67,7 @@ def first_rows(
 
 
 def gather_reports(model: Model, data: Any, request: Request, provider: str | None = None) -> list[Report]:
-    """Compute each provider's statistics of each day with the model's ``statistics``; all are one's if it is named."""
+    """Apply the model's ``statistics`` to each provider's rows of each day; a named provider owns all rows."""
     if not is_paths(data):
         request.reject_missing_provider(provider)
     located, adder = requested_rows(data, request), Adder(request, "the data", provider)
@@ -92,19 +92,19 @@ def gather_reports(model: Model, data: Any, request: Request, provider: str | No
         keys.append((names[name], days[day]))
         summaries.append(np.asarray(statistics, dtype=np.float64))
     totals = Totals(len(summaries[0]))
-    totals.add(np.array([totals.place(key, len(groups)) for key in keys]), np.stack(summaries))
-    nothing = [""] * len(groups), [None] * len(groups)
-    return as_reports(totals, [len(rows) for rows in groups], request, adder.dropped, *nothing)
+    totals.add(np.array([totals.index(key, len(groups)) for key in keys]), np.stack(summaries))
+    sources, features = [""] * len(groups), [None] * len(groups)
+    return as_reports(totals, [len(rows) for rows in groups], request, adder.dropped, sources, features)
 
 
 class Located(NamedTuple):
-    """An Arrow table, and the parts of files that it is made of: name, first row there, number of rows."""
+    """An Arrow table, and the parts of files that it was read from: file name, first row, number of rows."""
 
     table: Any
     parts: Sequence[tuple[str, int, int]] = ()
 
-    def place(self, row: int) -> tuple[str, int]:
-        """Return in which file a row of the table, counted from 0, stands, and its number there, counted from 1."""
+    def location(self, row: int) -> tuple[str, int]:
+        """Return the file of a row, counted from 0 in the table, and the row's number there, counted from 1."""
         for name, first, rows in self.parts:
             if row < rows:
                 return name, first + row + 1
@@ -112,21 +112,21 @@ class Located(NamedTuple):
         return "the data", row + 1
 
     def refuse(self, problems: Sequence[Problem]) -> None:
-        """Raise one error with all problems of the table, if there are any, each in the file where it stands."""
+        """Raise one error for all problems of the table, if any, each with its file and row."""
         placed = []
         for problem in problems:
-            file, row = self.place((problem.row or 1) - 1)
+            file, row = self.location((problem.row or 1) - 1)
             placed.append(replace(problem, place=file, row=row))
         refuse(placed)
 
 
 def requested_rows(data: Any, request: Request, *, format: str | None = None) -> Located:  # noqa: A002
-    """Return the requested columns of any table, and where its rows stand."""
+    """Return the requested columns of any table, and the locations of its rows."""
     if is_paths(data):
         fragments, _ = plan(data, request, format)
         try:
             by_fragment = [list(fragment.batches(request)) for fragment in fragments]
-        except TextAmongNumbersError:  # so that whoever reads the values can say which are not numbers
+        except TextAmongNumbersError:  # so that errors can quote the values that are not numbers
             by_fragment = [list(fragment.batches(request, text=True)) for fragment in fragments]
         if not any(batch.num_rows for batches in by_fragment for batch in batches):
             raise DataError.at(file_name(find_files(data)[0][1]), "the file has no rows")
@@ -146,7 +146,7 @@ def requested_rows(data: Any, request: Request, *, format: str | None = None) ->
 
 
 def _joined(tables: list[Any], request: Request) -> Any:
-    """Return the rows of all files, names and labels as text where the files store them in different types."""
+    """Concatenate the rows of all files; cast names and labels to text if the files store them in different types."""
     if any(table.schema != tables[0].schema for table in tables[1:]):
         tables = [_with_text(table, request) for table in tables]
     try:

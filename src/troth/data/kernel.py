@@ -1,7 +1,7 @@
 """One function from a batch of rows to summaries by provider and day; every row file and frame goes through it.
 
-Values are checked in the same pass: whatever could spoil a sum shows in the sums or in the least and greatest value,
-and only a batch that is spoiled is searched for the rows at fault.
+Values are validated in the same pass: whatever could corrupt a sum shows in the sums or in the minimum and maximum,
+and only a batch with such a value is searched for the rows at fault.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from troth.core.errors import DataError
 from troth.core.limits import MAX_SUM
 from troth.core.reductions.reduction import AddsInParts
-from troth.data.arrow_columns import as_numbers, encode, is_text, numbers_of_text, reads_as_number
+from troth.data.arrow_columns import as_numbers, encode, is_number, is_text, parse_numbers
 from troth.data.features import FeatureSampler
 from troth.data.request import NO_VALUE, Day, Key, Part, Problem, Request, listed, parse_day
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     Codes: TypeAlias = NDArray[np.intp]
 
-_FEW = 64  # days that are spelled out whether they occur or not
-_AT_ONCE = 1 << 18  # numbers that are added together
-_RESERVED = 1 << 24  # numbers of sums that have room before they occur
-_REMEMBERED = 1 << 22  # places of sums, by name and day
-_NAMES = "; providers' names are text or whole numbers"
+_MAX_LISTED_DAYS = 64  # distinct days that are parsed without checking which of them occur
+_BLOCK = 1 << 18  # numbers that are added in one step
+_MAX_RESERVED = 1 << 24  # numbers that are allocated ahead for expected sums
+_MAX_CACHED = 1 << 22  # indices of totals, by name and day, that are cached
+_NAMES_REMEDY = "; providers' names are text or whole numbers"
 MISSING, NOT_A_NUMBER, INFINITE = "missing", "not a number (NaN)", "infinite"
 NO_LABEL = 'empty or marked as missing; [data] missing = "drop" leaves such rows out'
 
@@ -40,28 +40,28 @@ class Totals:
     """Summaries by key, added up in one array that grows."""
 
     def __init__(self, width: int) -> None:
-        self.places: dict[Key, int] = {}
+        self.indices: dict[Key, int] = {}
         self.array = np.zeros((16, width))
 
-    def place(self, key: Key, expected: int = 0) -> int:
-        """Return where the total of a key is; a new key may make room for as many as are expected."""
-        place = self.places.setdefault(key, len(self.places))
-        if place == len(self.array):
+    def index(self, key: Key, expected: int = 0) -> int:
+        """Return the index of the total of a key; a new key may make room for all keys that are expected."""
+        index = self.indices.setdefault(key, len(self.indices))
+        if index == len(self.array):
             width = self.array.shape[1]
-            room = min(expected, _RESERVED // width)  # pages that are not written cost nothing
-            grown = np.zeros((max(2 * place, room), width))
-            grown[:place] = self.array
+            room = min(expected, _MAX_RESERVED // width)  # pages that are never written cost nothing
+            grown = np.zeros((max(2 * index, room), width))
+            grown[:index] = self.array
             self.array = grown
-        return place
+        return index
 
-    def add(self, places: Codes, summaries: Array) -> None:
-        """Add summaries to places, few at a time: large arrays that are made anew cost more than the sums."""
-        if len(places) and places[-1] - places[0] == len(places) - 1 and (np.diff(places) == 1).all():
-            self.array[places[0] : places[0] + len(places)] += summaries
+    def add(self, indices: Codes, summaries: Array) -> None:
+        """Add summaries to totals in blocks, since allocating large arrays costs more than the sums."""
+        if len(indices) and indices[-1] - indices[0] == len(indices) - 1 and (np.diff(indices) == 1).all():
+            self.array[indices[0] : indices[0] + len(indices)] += summaries
             return
-        step = max(1, _AT_ONCE // self.array.shape[-1])
-        for first in range(0, len(places), step):
-            self.array[places[first : first + step]] += summaries[first : first + step]
+        step = max(1, _BLOCK // self.array.shape[-1])
+        for first in range(0, len(indices), step):
+            self.array[indices[first : first + step]] += summaries[first : first + step]
 
 
 class Adder:
@@ -70,28 +70,28 @@ class Adder:
     def __init__(self, request: Request, place: str, provider: str | None = None, *, text: bool = False) -> None:
         self.request, self.place, self.provider, self.text = request, place, provider, text
         self._totals = Totals(request.reduction.width)
-        self._expected = 0  # reports of the batch at hand, at most
+        self._expected = 0  # the most reports that the current batch can have
         self.problems: list[Problem] = []
-        self._names = _CachedSpelling(str)
-        self._labels = _CachedSpelling(lambda value: str(value).strip())
+        self._names = _SpellingCache(str)
+        self._labels = _SpellingCache(lambda value: str(value).strip())
         self._known: tuple[Any, Any, Codes] = (None, None, np.zeros(0, dtype=np.intp))
         self.dropped: dict[Key, int] = {}
         self._sampler = FeatureSampler(request.kept_columns) if request.features else None
-        self._row_numbers = np.zeros(0, dtype=np.intp)  # of the batch at hand
+        self._row_numbers = np.zeros(0, dtype=np.intp)  # of the current batch
         self._owners: tuple[Sequence[str] | None, Codes] = (None, np.zeros(0, dtype=np.intp))  # of its rows
 
     def add_all(self, batches: Iterable[Any], first_row: int = 0) -> Part:
-        """Add record batches, and return what they add up to."""
+        """Add record batches, and return their sums."""
         for batch in batches:
             self.add(batch, first_row)
             first_row += batch.num_rows
-        keys = list(self._totals.places)
+        keys = list(self._totals.indices)
         if self._sampler is not None:
             self._sampler.thin()
         return Part(keys, self._totals.array[: len(keys)], self.problems, self.place, self.dropped, self._sampler)
 
     def add(self, batch: Any, first_row: int = 0) -> None:
-        """Add a record batch whose first row is row ``first_row`` of its place, counted from 0."""
+        """Add a record batch that begins at row ``first_row`` of its file or table, counted from 0."""
         batch, numbers = self.drop(batch, first_row)
         rows = batch.num_rows
         if rows == 0:
@@ -111,37 +111,37 @@ class Adder:
                 too_large = ~(np.abs(self.request.reduction.magnitudes(summaries)) <= MAX_SUM)
                 if too_large.any():
                     self._owners = [names[k // len(days)] for k in (range(size) if keys is None else keys)], codes
-                    self._report_spoiled_sums(columns, int(present[np.argmax(too_large.any(axis=1))]))
+                    self._report_overflow(columns, int(present[np.argmax(too_large.any(axis=1))]))
                     return
-                places = self._places(names, days, present if keys is None else keys[present])
-                self._totals.add(places, summaries)
+                indices = self._indices(names, days, present if keys is None else keys[present])
+                self._totals.add(indices, summaries)
         if self._sampler is not None:
             present = np.flatnonzero(np.bincount(codes, minlength=size))
             report_of_code = np.zeros(size, dtype=np.intp)
-            report_of_code[present] = self._places(names, days, present if keys is None else keys[present])
+            report_of_code[present] = self._indices(names, days, present if keys is None else keys[present])
             self._sampler.add(report_of_code[codes], columns[: self.request.kept_columns], numbers)
 
     def drop(self, batch: Any, first_row: int = 0) -> tuple[Any, Codes]:
-        """Count the rows that are to be left out, and return the others and their numbers."""
+        """Count the rows to leave out, and return the others with their numbers."""
         numbers = np.arange(first_row, first_row + batch.num_rows)
         if self.request.missing == "drop":
-            absent = self._without_value(batch) | (self._named(batch)[1] < 0)
+            absent = self._without_value(batch) | (self._names_of(batch)[1] < 0)
             if absent.any():
                 self._count_dropped(batch.filter(pa.array(absent)), numbers[absent])
                 batch, numbers = batch.filter(pa.array(~absent)), numbers[~absent]
         return batch, numbers
 
     def code(self, batch: Any, numbers: Codes) -> tuple[Sequence[str], list[Day], Codes, list[NDArray[Any]]]:
-        """Return names, days, the code of each row (name times days plus day) and the columns that the model reads."""
+        """Return names, days, the code of each row (name times days plus day) and the columns of the model."""
         self._row_numbers = numbers
-        names, codes = self._owners = self._named(batch)
+        names, codes = self._owners = self._names_of(batch)
         if codes.min() < 0:
             self._report("without a provider's name", str(self.request.provider), codes < 0)
         days, day_codes = self._days(batch)
         return names, days, codes * len(days) + day_codes if len(days) > 1 else codes, self._read(batch)
 
     def _summaries(self, columns: list[NDArray[Any]], codes: Codes, size: int) -> Iterator[tuple[Codes, Array]]:
-        """Yield codes that have rows with their summaries, all at once or a few at a time."""
+        """Yield the codes that have rows, and their summaries, in one or several parts."""
         reduction = self.request.reduction
         if isinstance(reduction, AddsInParts):
             yield from reduction.add_in_parts(columns, codes, size)
@@ -151,7 +151,7 @@ class Adder:
         yield present, summaries if len(present) == size else summaries[present]
 
     def _without_value(self, batch: Any) -> NDArray[np.bool_]:
-        """Mark the rows in which a column of the model has no value."""
+        """Return a mask of the rows without a value in a column of the model."""
         absent = np.zeros(batch.num_rows, dtype=bool)
         for name in self.request.columns:
             if name is None:
@@ -171,9 +171,9 @@ class Adder:
         return absent
 
     def _count_dropped(self, batch: Any, numbers: Codes) -> None:
-        """Count rows by provider and day, those without a name under an empty one."""
+        """Count rows by provider and day; those without a name count for an empty name."""
         self._row_numbers = numbers
-        names, codes = self._owners = self._named(batch)
+        names, codes = self._owners = self._names_of(batch)
         days, day_codes = self._days(batch)
         if self.problems:
             return
@@ -184,10 +184,7 @@ class Adder:
             self.dropped[owner] = self.dropped.get(owner, 0) + count
 
     def read(self, batch: Any) -> tuple[Any, Codes, list[NDArray[Any]]]:
-        """Return the rows with a value, their numbers from 0, and the columns that the model reads.
-
-        What is wrong is among the problems.
-        """
+        """Return the rows with a value, their numbers from 0, and the columns of the model; problems are collected."""
         numbers = np.arange(batch.num_rows)
         if self.request.missing == "drop" and (absent := self._without_value(batch)).any():
             batch, numbers = batch.filter(pa.array(~absent)), numbers[~absent]
@@ -197,29 +194,29 @@ class Adder:
 
     def _read(self, batch: Any) -> list[NDArray[Any]]:
         columns: list[NDArray[Any]] = []
-        for place, name in enumerate(self.request.columns):
+        for index, name in enumerate(self.request.columns):
             if name is None:
                 columns.append(np.ones(batch.num_rows))
             elif name in self.request.levels:
                 codes = self._values(batch.column(name), name)
                 columns += [(codes == level).astype(np.float64) for level in range(1, len(self.request.levels[name]))]
             else:
-                columns.append(self.request.scaled(place, self._values(batch.column(name), name)))
+                columns.append(self.request.scaled(index, self._values(batch.column(name), name)))
         return columns
 
-    def _places(self, names: Sequence[str], days: list[Day], keys: Codes) -> Codes:
-        """Return where the sums of keys (name times days plus day) are, remembered for batches of the same names."""
+    def _indices(self, names: Sequence[str], days: list[Day], keys: Codes) -> Codes:
+        """Return the indices of the totals of keys (name times days plus day), cached for batches of the same names."""
 
-        def place(key: int) -> int:
-            return self._totals.place((names[key // len(days)], days[key % len(days)]), self._expected)
+        def index(key: int) -> int:
+            return self._totals.index((names[key // len(days)], days[key % len(days)]), self._expected)
 
-        if len(names) * len(days) > _REMEMBERED:
-            return np.array([place(key) for key in keys.tolist()])
+        if len(names) * len(days) > _MAX_CACHED:
+            return np.array([index(key) for key in keys.tolist()])
         if self._known[0] is not names or self._known[1] != days:
             self._known = names, days, np.full(len(names) * len(days), -1, dtype=np.intp)
         known = self._known[2]
         for key in keys[known[keys] < 0].tolist():
-            known[key] = place(key)
+            known[key] = index(key)
         return known[keys]
 
     def _encode(self, array: Any, column: str, remedy: str) -> tuple[Any, Codes]:
@@ -228,15 +225,15 @@ class Adder:
         except TypeError as error:
             raise DataError.at(self.place, f"column {column!r} has {error}{remedy}") from None
 
-    def _named(self, batch: Any) -> tuple[Sequence[str], Codes]:
-        """Return providers' names, and the place of each row's name among them, −1 where it has none."""
+    def _names_of(self, batch: Any) -> tuple[Sequence[str], Codes]:
+        """Return providers' names, and the index of each row's name, −1 if it is missing."""
         column = self.request.provider
         if column is None:
             return [self.provider or ""], np.zeros(batch.num_rows, dtype=np.intp)
-        values, codes = self._encode(batch.column(column), column, _NAMES)
+        values, codes = self._encode(batch.column(column), column, _NAMES_REMEDY)
         names = self._names(values)
         if not isinstance(values, range):
-            blank = [place for place, name in enumerate(names) if name.strip() in self.request.no_name]
+            blank = [code for code, name in enumerate(names) if name.strip() in self.request.no_name]
             codes = np.where(np.isin(codes, blank), -1, codes) if blank else codes
         return names, codes
 
@@ -246,14 +243,14 @@ class Adder:
             return [None], self._owners[1]
         array = batch.column(column)
         if pa.types.is_timestamp(array.type):
-            array = array.cast(pa.timestamp(array.type.unit))  # moments with a zone are dated in UTC
+            array = array.cast(pa.timestamp(array.type.unit))  # times with a zone are dated in UTC
         if pa.types.is_timestamp(array.type) or pa.types.is_date64(array.type):
             array = pc.cast(array, pa.date32(), safe=False)
         values, day_codes = self._encode(array, column, "; days are dates (YYYY-MM-DD) or whole numbers")
-        if len(values) > _FEW:
+        if len(values) > _MAX_LISTED_DAYS:
             present, day_codes = np.unique(day_codes, return_inverse=True)
             has_missing = int(present[0]) < 0
-            values = [values[int(place)] for place in present[has_missing:]]
+            values = [values[int(code)] for code in present[has_missing:]]
             day_codes = day_codes - has_missing
         days: list[Day] = []
         for value in values:
@@ -279,7 +276,7 @@ class Adder:
             return self._values_of_text(array, name)
         limits = self.request.values_of(name)
         within_limits = limits is None or (x.min() >= limits[0] and x.max() <= limits[1])
-        if not (within_limits and _within(x, self.request.support_of(name))):
+        if not (within_limits and _all_within(x, self.request.support_of(name))):
             self._report_unusable(x, name)
         return x
 
@@ -287,37 +284,37 @@ class Adder:
         code_of = self.request.codes(name)
         if pa.types.is_boolean(array.type):
             array = array.cast(pa.string())
-        values, places = self._encode(array, name, ", not labels")
-        spelled = self._labels(values)
-        labels = [code_of.get(label, code_of.get(label.casefold(), -1)) for label in spelled]
-        blank = [code < 0 and label.lower() in NO_VALUE for code, label in zip(labels, spelled, strict=True)]
+        values, indices = self._encode(array, name, ", not labels")
+        texts = self._labels(values)
+        labels = [code_of.get(label, code_of.get(label.casefold(), -1)) for label in texts]
+        blank = [code < 0 and label.lower() in NO_VALUE for code, label in zip(labels, texts, strict=True)]
         known = np.array([*labels, -1], dtype=np.intp)
-        codes, empty = known[places], np.array([*blank, True])[places]  # place −1, a missing label, is the last
+        codes, empty = known[indices], np.array([*blank, True])[indices]  # index −1 stands for a missing label
         self._report(NO_LABEL, name, empty, array)
         self._report(f"not among the categories {listed(categories, 8)}", name, (codes < 0) & ~empty, array)
         return codes
 
     def _values_of_text(self, array: Any, name: str) -> Array:
-        """Read text as numbers where the file holds nothing else; otherwise report what is not a number."""
+        """Parse a column of text as numbers; report invalid values, and numbers that a typed file stores as text."""
         if not is_text(array.type):
             remedy = "; write every entry of a list to its own column" if pa.types.is_nested(array.type) else ""
             raise DataError.at(self.place, f"column {name!r} has type {array.type}, not numbers{remedy}")
-        wrong = np.array([not reads_as_number(entry) for entry in array.cast(pa.large_string()).to_pylist()])
-        if wrong.any():
+        invalid = np.array([not is_number(entry) for entry in array.cast(pa.large_string()).to_pylist()])
+        if invalid.any():
             labels = self.request.reduction.labels is not None and not self.request.columns[1:]
             remedy = "name the labels, in the order of the model's codes, as [model] categories"
-            if self.request.own:
+            if self.request.own_file:
                 expected = self.request.values_in_words(name)
                 remedy = f"send {expected}, or ask the analyst to name the labels as [model] categories"
-            self._report("not a number" + f"; {remedy}" * labels, name, wrong, array)
+            self._report("not a number" + f"; {remedy}" * labels, name, invalid, array)
         elif self.text or self.request.missing == "drop":
-            return numbers_of_text(array)
+            return parse_numbers(array)
         else:
-            self._report("number stored as text; convert the column to numbers", name, ~wrong, array)
+            self._report("number stored as text; convert the column to numbers", name, ~invalid, array)
         return np.zeros(len(array))
 
     def _report_unusable(self, values: NDArray[Any], name: str) -> None:
-        """Report the values of a column that are not finite, or may not occur."""
+        """Report the values of a column that are infinite, missing or outside its support or limits."""
         x = values.astype(np.float64)
         support, limits = self.request.support_of(name), self.request.values_of(name)
         possible = support.contains(x)
@@ -332,36 +329,35 @@ class Adder:
         self._report(NOT_A_NUMBER, name, np.isnan(x), x)
         self._report(INFINITE, name, np.isinf(x), x)
 
-    def _report_spoiled_sums(self, columns: Sequence[NDArray[Any]], worst: int) -> None:
-        """Report the values that are not finite; if all are, those of the first sum that is too large."""
+    def _report_overflow(self, columns: Sequence[NDArray[Any]], code: int) -> None:
+        """Report values that are not finite or, if there are none, the largest of a code whose sum is too large."""
         problems_before = len(self.problems)
         labels = [entry or "(intercept)" for entry in self.request.entries]
         for label, values in zip(labels, columns, strict=True):
             self._report_infinite(values.astype(np.float64), label)
         if len(self.problems) == problems_before:
-            largest = [
-                np.where(self._owners[1] == worst, np.abs(values.astype(np.float64)), -1.0) for values in columns
-            ]
-            k = int(np.argmax([values.max() for values in largest]))
+            in_sum = self._owners[1] == code
+            sizes = [np.where(in_sum, np.abs(values.astype(np.float64)), -1.0) for values in columns]
+            k = int(np.argmax([size.max() for size in sizes]))
             problem = f"too large to add up: a sum would exceed {MAX_SUM:g}; rescale them"
-            self._report(problem, labels[k], largest[k] == largest[k].max(), columns[k])
+            self._report(problem, labels[k], sizes[k] == sizes[k].max(), columns[k])
 
     def _report(self, problem: str, column: str, mask: NDArray[np.bool_], values: Any = None) -> None:
-        """Report the marked rows, if there are any, one problem per provider."""
+        """Report the rows of a mask, if any, as one problem per provider."""
         names, owners = self._owners
         rows = np.flatnonzero(mask)
         for owner in dict.fromkeys(owners[rows].tolist()):
-            of_owner = rows[owners[rows] == owner]
-            first = int(of_owner[0])
+            owned = rows[owners[rows] == owner]
+            first = int(owned[0])
             value: Any = None if values is None else values[first]
             value = value.as_py() if isinstance(value, pa.Scalar) else value.item() if hasattr(value, "item") else value
             provider = None if names is None or owner < 0 else names[owner].strip()
             row = int(self._row_numbers[first]) + 1
-            self.problems.append(Problem(problem, provider, column, len(of_owner), self.place, row, value))
+            self.problems.append(Problem(problem, provider, column, len(owned), self.place, row, value))
 
 
-def _within(x: NDArray[Any], support: Support) -> bool:
-    """Return fast whether all values may occur; where the support has no bounds, the sums will show it."""
+def _all_within(x: NDArray[Any], support: Support) -> bool:
+    """Return quickly whether all values are in the support; without bounds, the sums reveal invalid values."""
     if np.isinf(support.low) and np.isinf(support.high) and not support.integer:
         return True
     low, high = x.min(), x.max()
@@ -370,8 +366,8 @@ def _within(x: NDArray[Any], support: Support) -> bool:
     return not (support.integer and x.dtype.kind == "f") or bool((x == np.floor(x)).all())
 
 
-class _CachedSpelling:
-    """Spells out distinct values, once for batches that share them."""
+class _SpellingCache:
+    """Converts distinct values to names, once for consecutive batches that share them."""
 
     def __init__(self, spell: Callable[[Any], str]) -> None:
         self.spell = spell
@@ -379,15 +375,15 @@ class _CachedSpelling:
         self.names: Sequence[str] = ()
 
     def __call__(self, values: Any) -> Sequence[str]:
-        if not _same(values, self.values):
+        if not _equal(values, self.values):
             self.values = values
             numbers = isinstance(values, range)
-            self.names = _Numbers(values) if numbers else [self.spell(value) for value in values.to_pylist()]
+            self.names = _IntegerNames(values) if numbers else [self.spell(value) for value in values.to_pylist()]
         return self.names
 
 
-class _Numbers(Sequence[str]):
-    """Whole numbers as names, spelled only when they are asked for."""
+class _IntegerNames(Sequence[str]):
+    """Integers as names, converted on access."""
 
     def __init__(self, numbers: range) -> None:
         self.numbers = numbers
@@ -395,9 +391,9 @@ class _Numbers(Sequence[str]):
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def __getitem__(self, place: Any) -> Any:
-        return str(self.numbers[place])
+    def __getitem__(self, index: Any) -> Any:
+        return str(self.numbers[index])
 
 
-def _same(first: Any, second: Any) -> bool:
+def _equal(first: Any, second: Any) -> bool:
     return type(first) is type(second) and bool(first == second if isinstance(first, range) else first.equals(second))

@@ -1,4 +1,4 @@
-"""Public data: the rows of any table, added up like one report, no matter which provider they name."""
+"""Public data: the rows of any table, added up like one report, whichever providers they name."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from troth.data.read import is_paths, read_reports
 from troth.data.request import Report, Request, file_name
 
 PUBLIC = "public data"
-"""What public data are called in place of a provider's name."""
+"""The name of public data, in place of a provider's name."""
 
 
 def read_public(data: Any, request: Request, model: Model, *, engine: str = "threads") -> list[Report]:
-    """Reduce public rows to one report, or to one a day where they have the column of days.
+    """Reduce public rows to one report, or to one per day if they have the column of days.
 
-    A column of providers is not read, and limits on reports do not bind. The statistics of a model that declares no
-    reduction are computed directly.
+    The column of providers is ignored, and limits on reports do not apply. For a model without a reduction, the
+    statistics are computed directly.
     """
     by_day = request.day is not None and request.day in column_names(data)
     request = replace(request, provider=None, day=request.day if by_day else None, values=None)
     source, digest = _origin(data)
     if not is_paths(data):
-        request.reject_missing(column_names(data), PUBLIC)  # a table of theirs has no other name
+        request.reject_missing(column_names(data), PUBLIC)  # so that the error names the public data, not "the data"
     try:
         if isinstance(model, HasReduction):
             reports, statistics = read_reports(data, request, engine=engine, provider=PUBLIC)
@@ -43,7 +43,7 @@ def read_public(data: Any, request: Request, model: Model, *, engine: str = "thr
 
 
 def _origin(data: Any) -> tuple[str, str | None]:
-    """Return what the data are called, and the digest of the file: of several, that of their digests, in order."""
+    """Return a name of the data for people, and the digest of the file; for several, the digest of their digests."""
     if not is_paths(data):
         return "a table", None
     paths = [path for _, path in find_files(data)]

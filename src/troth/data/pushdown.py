@@ -1,7 +1,7 @@
 """The same sums as one Ibis expression, for data that can only be reached through an engine.
 
-Counts of unusable values ride along in the same query; a second one fetches an example only if there are any. Beyond
-about a hundred sums, fetching the columns and multiplying here is faster than asking for each product by name.
+The query also counts unusable values; if there are any, a second one fetches an example. Beyond about a hundred sums,
+fetching the columns and multiplying them here is faster than a query for every product.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError, MissingCapabilityError, TrothError, first_line
-from troth.data.features import MAX_TOTAL
+from troth.data.features import MAX_VALUES
 from troth.data.kernel import INFINITE, MISSING, NOT_A_NUMBER, Adder
 from troth.data.readers import batch_rows
 from troth.data.request import NO_VALUE, Day, Key, Part, Problem, Request, listed, parse_day
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
     from troth.core.support import Array
 
 _MAX_SUMS = 100
-_PLACE = "the table"
+_TABLE = "the table"
 _OWNER = "troth_owner"
 
 
 def push_down(data: Any, request: Request, provider: str | None) -> list[Part]:
-    """Reduce an Ibis table or a Spark frame where it lives; without a column of providers it is all one provider's."""
+    """Reduce an Ibis table or a Spark frame inside its engine; ``provider`` owns all rows if no column names owners."""
     table = as_ibis(data)
-    request.reject_missing(table.columns, _PLACE)
+    request.reject_missing(table.columns, _TABLE)
     if request.provider is None:
         import ibis
 
         table, request = table.mutate(**{_OWNER: ibis.literal(provider)}), replace(request, provider=_OWNER)
     try:
-        if _untyped(table):
-            return [_fetch(_typed(table, request), request)]
+        if _lacks_types(table):
+            return [_fetch(_check_types(table, request), request)]
         if request.missing == "drop":
-            return [_with_values(table, request)]
+            return [_drop_missing(table, request)]
         return [_reduce(table, request)]
     except TrothError:
         raise
     except Exception as error:
-        raise DataError(f"{_PLACE}: the engine failed: {first_line(error)}") from error
+        raise DataError(f"{_TABLE}: the engine failed: {first_line(error)}") from error
 
 
-def _with_values(table: Any, request: Request) -> Part:
-    """Reduce the rows that have values, and count the others."""
+def _drop_missing(table: Any, request: Request) -> Part:
+    """Reduce the rows with values, and count the others."""
     conditions = []
     for name in request.columns:
         if name is not None:
@@ -64,13 +64,13 @@ def _with_values(table: Any, request: Request) -> Part:
     part = _reduce(table.filter(~absent), replace(request, missing="refuse"))
     for row in counts:
         name = str(row["troth_provider"] or "")
-        key = "" if name.strip() in request.no_name else name, _parsed(row.get("troth_day"), request)
+        key = "" if name.strip() in request.no_name else name, _parse_day(row.get("troth_day"), request)
         part.dropped[key] = part.dropped.get(key, 0) + row["troth_rows"]
     return part
 
 
 def _unnamed(table: Any, request: Request) -> Any:
-    """Return the condition that a row has no provider's name."""
+    """Return the condition for rows without a provider's name."""
     provider = table[str(request.provider)]
     if not provider.type().is_string():
         return provider.isnull()
@@ -82,8 +82,8 @@ def _reduce(table: Any, request: Request) -> Part:
 
     if request.reduction.width > _MAX_SUMS:
         return _fetch(table, request)
-    if request.features and table.count().execute() * len(request.columns) <= MAX_TOTAL:
-        return _fetch(table, request)  # features are at hand only where rows are
+    if request.features and table.count().execute() * len(request.columns) <= MAX_VALUES:
+        return _fetch(table, request)  # features can be kept only if rows are fetched
     try:
         return _aggregate(table, request, finite=False)
     except ibis.common.exceptions.OperationNotDefinedError:  # an engine without NaN and infinity
@@ -91,7 +91,7 @@ def _reduce(table: Any, request: Request) -> Part:
 
 
 def as_ibis(data: Any) -> Any:
-    """Return an Ibis table; a Spark frame becomes a view of its own session."""
+    """Return data as an Ibis table; a Spark frame becomes a view in its own session."""
     try:
         import ibis
     except ImportError:
@@ -103,23 +103,23 @@ def as_ibis(data: Any) -> Any:
     return ibis.pyspark.connect(data.sparkSession).table(name)
 
 
-def _untyped(table: Any) -> bool:
-    """Return whether an engine does not enforce the types of columns, so that values must be looked at here."""
+def _lacks_types(table: Any) -> bool:
+    """Return whether the engine does not enforce the types of columns, so that values must be checked here."""
     try:
         return bool(table.get_backend().name == "sqlite")
-    except Exception:  # a table of no backend
+    except Exception:  # a table without a backend
         return False
 
 
-def _typed(table: Any, request: Request) -> Any:
-    """Refuse text among the numbers of an engine that lets it in, and fetch whole numbers as they are stored."""
+def _check_types(table: Any, request: Request) -> Any:
+    """Reject text among numbers, which such an engine admits, and read numbers as floats."""
     changed = {}
     for name in {name for name in request.columns if name is not None and name not in request.labels}:
         text = table.filter(~table[name].typeof().isin(["integer", "real", "null"]))
         example = text.select(*request.named).limit(1).to_pyarrow().to_pylist()
         if example:
             raise DataError(
-                f"{_PLACE}: column {name!r}: {text.count().execute():,} values are not numbers (first: {example[0]})"
+                f"{_TABLE}: column {name!r}: {text.count().execute():,} values are not numbers (first: {example[0]})"
             )
         if table.schema()[name].is_numeric():
             changed[name] = table[name].cast("float64")
@@ -128,7 +128,7 @@ def _typed(table: Any, request: Request) -> Any:
 
 def _fetch(table: Any, request: Request) -> Part:
     batches = table.select(*request.named).to_pyarrow_batches(chunk_size=batch_rows(request))
-    return Adder(request, _PLACE).add_all(batches)
+    return Adder(request, _TABLE).add_all(batches)
 
 
 def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:
@@ -136,7 +136,7 @@ def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:
     faults = _faults(table, request, finite)
     measures |= {f"fault_{k}": condition.sum() for k, (_, _, condition) in enumerate(faults)}
     measures |= request.reduction.expressions(
-        [entry for place, name in enumerate(request.columns) for entry in _entries(table, request, place, name)],
+        [entry for index, name in enumerate(request.columns) for entry in _entries(table, request, index, name)],
         request.categories,
     )
     rows = table.group_by(**_keys(table, request)).aggregate(**measures).to_pyarrow().to_pylist()
@@ -145,14 +145,14 @@ def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:
         return Part(problems=problems)
     totals: dict[Key, Array] = {}
     for row in sorted(rows, key=lambda row: (str(row["troth_provider"]), str(row.get("troth_day")))):
-        key = str(row["troth_provider"]), _parsed(row.get("troth_day"), request)
+        key = str(row["troth_provider"]), _parse_day(row.get("troth_day"), request)
         try:
             summary = request.reduction.collect(float(row["troth_rows"]), row)
         except DataError as error:
-            raise DataError(f"{_PLACE}, provider {row['troth_provider']!r}: {error}") from None
+            raise DataError(f"{_TABLE}, provider {row['troth_provider']!r}: {error}") from None
         totals[key] = totals[key] + summary if key in totals else summary
     summaries = np.array(list(totals.values())).reshape(-1, request.reduction.width)
-    return Part(list(totals), summaries, place=_PLACE)
+    return Part(list(totals), summaries, place=_TABLE)
 
 
 def _keys(table: Any, request: Request) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _text(table: Any, name: str) -> Any:
     if kind.is_floating():
         return table[name].cast("int64").cast("string")
     if not (kind.is_string() or kind.is_integer()):
-        raise DataError(f"{_PLACE}: column {name!r} has type {kind}; providers' names are text or whole numbers")
+        raise DataError(f"{_TABLE}: column {name!r} has type {kind}; providers' names are text or whole numbers")
     return table[name].cast("string")
 
 
@@ -174,27 +174,27 @@ def _day(table: Any, name: str) -> Any:
     if kind.is_timestamp():
         return table[name].date()
     if not (kind.is_date() or kind.is_string() or kind.is_integer()):
-        raise DataError(f"{_PLACE}: column {name!r} has type {kind}; days are dates (YYYY-MM-DD) or whole numbers")
+        raise DataError(f"{_TABLE}: column {name!r} has type {kind}; days are dates (YYYY-MM-DD) or whole numbers")
     return table[name]
 
 
-def _parsed(value: Any, request: Request) -> Day:
+def _parse_day(value: Any, request: Request) -> Day:
     if request.day is None:
         return None
     try:
         return parse_day(value)
     except ValueError:
         raise DataError(
-            f"{_PLACE}: column {request.day!r}: {value!r} is not a date (YYYY-MM-DD) or whole number"
+            f"{_TABLE}: column {request.day!r}: {value!r} is not a date (YYYY-MM-DD) or whole number"
         ) from None
 
 
-def _entries(table: Any, request: Request, place: int, name: str | None) -> list[Any]:
-    """Return what the reduction reads of a column: its values on their scale, or a 0 or 1 for each level."""
+def _entries(table: Any, request: Request, index: int, name: str | None) -> list[Any]:
+    """Return the inputs of the reduction from a column: its scaled values, or an indicator per level."""
     column = _column(table, request, name)
     if name in request.levels:
         return [(column == level).ifelse(1.0, 0.0) for level in request.levels[str(name)][1:]]
-    return [request.scaled(place, column)]
+    return [request.scaled(index, column)]
 
 
 def _column(table: Any, request: Request, name: str | None) -> Any:
@@ -204,17 +204,17 @@ def _column(table: Any, request: Request, name: str | None) -> Any:
     if labels is not None:
         plain = table[name].cast("int64") if kind.is_floating() else table[name]
         text = plain.cast("string").strip()
-        spellings = [(spelled, labels[code]) for spelled, code in request.codes(name).items()]
+        spellings = [(spelling, labels[code]) for spelling, code in request.codes(name).items()]
         return text.isin(list(labels)).ifelse(text, text.lower().cases(*spellings, else_=text))
     if kind.is_boolean():
         return table[name].cast("int8")
     if not kind.is_numeric():
-        raise DataError(f"{_PLACE}: column {name!r} has type {kind}, not numbers; cast it in the query")
+        raise DataError(f"{_TABLE}: column {name!r} has type {kind}, not numbers; cast it in the query")
     return table[name]
 
 
 def _faults(table: Any, request: Request, finite: bool) -> list[tuple[str, str, Any]]:
-    """Return what may be wrong with which column, and a condition that says where."""
+    """Return possible faults as triples: a description, the column, and the condition for the rows at fault."""
     column = str(request.provider)
     provider, kind = table[column], table.schema()[column]
     faults: list[tuple[str, str, Any]] = [("without a provider's name", column, _unnamed(table, request))]
@@ -269,10 +269,10 @@ def _problems(table: Any, request: Request, rows: list[dict[str, Any]], faults: 
             if not count:
                 continue
             name = row["troth_provider"]
-            of_provider = names.isnull() if name is None else names == name
-            examples = table.filter(condition & of_provider).select(*request.named).limit(1).to_pyarrow().to_pylist()
+            is_provider = names.isnull() if name is None else names == name
+            examples = table.filter(condition & is_provider).select(*request.named).limit(1).to_pyarrow().to_pylist()
             example = examples[0] if examples else {}
             provider = name if name is not None and str(name).strip() else None
-            place = f"{_PLACE} ({example or ''})"
+            place = f"{_TABLE} ({example or ''})"
             problems.append(Problem(fault, provider, column, count, place, None, example.get(column)))
     return problems

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from troth.core.contract import Array
 
 
-_WHOLE_NUMBER = re.compile(r"([+-]?)([0-9]+)(?:\.0*)?")
+_INTEGER = re.compile(r"([+-]?)([0-9]+)(?:\.0*)?")
 
 
 def read_reports(
@@ -38,7 +38,7 @@ def read_reports(
     progress: Callable[[int, int], None] | None = None,
     provider: str | None = None,
 ) -> tuple[list[Report], list[Path]]:
-    """Reduce a table to reports sorted by day and name; also return the files of statistics that it names.
+    """Reduce a table to reports sorted by day and name; also return the files of statistics in it.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ def read_reports(
     skip
         Files that are not data, such as the ledger in the same folder.
     progress
-        Called with the number of fragments done and in all.
+        Called with the number of fragments that are done, and the total.
     provider
-        Whose rows are in data without a column of providers; by default files are named after their providers.
+        Who owns the rows of data without a column of providers; by default, each file is named after its provider.
     """
     if engine not in ENGINES:
         raise ParameterError(f"there is no engine {engine!r}; there are {', '.join(ENGINES)}")
@@ -65,7 +65,7 @@ def read_reports(
             if provider is None:
                 _reject_shared_names(fragments)
             spellings = {fragment.provider: fragment.path for fragment in fragments}
-        run = ENGINES[engine] if request.look is None else in_order
+        run = ENGINES[engine] if request.on_batch is None else in_order
         parts = _with_progress(run(fragments, request), len(fragments), progress)
     elif is_pushed_down(data):
         from troth.data.pushdown import push_down
@@ -96,7 +96,7 @@ def is_pushed_down(data: Any) -> bool:
 
 
 def is_paths(data: Any) -> bool:
-    """Return whether data are named by a path, or several."""
+    """Return whether data are given as a path, or as several."""
     paths = data if isinstance(data, list | tuple) else [data]
     return len(paths) > 0 and all(isinstance(path, str | Path) for path in paths)
 
@@ -130,13 +130,13 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
         dropped.update(part.dropped)
         if problems or not part.keys:
             continue
-        places = np.array([totals.place(key, len(part.keys)) for key in part.keys])
-        totals.add(places, part.summaries)
+        indices = np.array([totals.index(key, len(part.keys)) for key in part.keys])
+        totals.add(indices, part.summaries)
         if part.features is not None:
-            sampler.join(part.features, places)
-        sources += [part.place] * (len(totals.places) - len(sources))
+            sampler.join(part.features, indices)
+        sources += [part.place] * (len(totals.indices) - len(sources))
     refuse(problems)
-    rows = [int(count) for count in request.reduction.rows(totals.array[: len(totals.places)])]
+    rows = [int(count) for count in request.reduction.rows(totals.array[: len(totals.indices)])]
     features = sampler.features(rows) if request.features else [None] * len(rows)
     return as_reports(totals, rows, request, dropped, sources, features)
 
@@ -149,44 +149,44 @@ def as_reports(
     sources: Sequence[str],
     features: Sequence[Array | None],
 ) -> list[Report]:
-    """Return totals as reports, with how many rows each has and how many were left out."""
-    places, left_out = totals.places, Counter(dropped)
+    """Return totals as reports, with the numbers of rows that were read and dropped."""
+    indices, left_out = totals.indices, Counter(dropped)
     for (name, day), count in dropped.items():
-        if name and request.day is None and (name, day) not in places:
+        if name and request.day is None and (name, day) not in indices:
             raise DataError(f"provider {name!r}: all of its {count:,} rows lack a value; remove them")
-    names = {raw: canonical_name(raw) for raw, _ in places}
+    names = {raw: canonical_name(raw) for raw, _ in indices}
     if "" in names.values():
         raise DataError("there are rows without a provider's name")
     reject_similar_names(names)
-    if len({type(day) for _, day in places}) > 1:
-        number, date = (next(day for _, day in places if isinstance(day, kind)) for kind in (int, str))
+    if len({type(day) for _, day in indices}) > 1:
+        number, date = (next(day for _, day in indices if isinstance(day, kind)) for kind in (int, str))
         raise DataError(f"days are whole numbers in some rows ({number}) and dates in others ({date}); use one kind")
-    ordered = sorted(places.items(), key=lambda item: (day_order(item[0][1]), names[item[0][0]]))
+    ordered = sorted(indices.items(), key=lambda item: (day_order(item[0][1]), names[item[0][0]]))
     first = {day: raw for (raw, day), _ in reversed(ordered)}
     return [
         Report(
             names[raw],
             day,
-            rows[place],
-            totals.array[place].copy(),
-            sources[place],
+            rows[index],
+            totals.array[index].copy(),
+            sources[index],
             dropped=left_out[raw, day],
-            features=features[place],
+            features=features[index],
             unnamed=left_out["", day] if first[day] == raw else 0,
         )
-        for (raw, day), place in ordered
+        for (raw, day), index in ordered
     ]
 
 
 def canonical_name(raw: str) -> str:
-    """Return a provider's name without surrounding space, in one Unicode form."""
+    """Return a provider's name without surrounding spaces, in normal form NFC."""
     return unicodedata.normalize("NFC", raw.strip())
 
 
 def task_name(raw: str) -> str:
-    """Return the one spelling of a task's name: a whole number however it is written, anything else as a name.
+    """Return the canonical spelling of a task's name: whole numbers without zeros around them, other names unchanged.
 
-    Tools write the same column as 7, 7.0 or 07, so these are one task; versions such as 1.10, and capitals, are kept.
+    Tools write the same column as 7, 7.0 or 07, so these are one task. Versions such as 1.10, and capitals, are kept.
 
     Examples
     --------
@@ -194,19 +194,19 @@ def task_name(raw: str) -> str:
     ['7', '7', '7', '0', '1.10', '1e3', 'Item 7']
     """
     name = canonical_name(raw)
-    number = _WHOLE_NUMBER.fullmatch(name)
+    number = _INTEGER.fullmatch(name)
     if number is None:
         return name
     digits = number[2].lstrip("0") or "0"
     return f"-{digits}" if number[1] == "-" and digits != "0" else digits
 
 
-def names_alike(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Return pairs of names that a reader would take for one: they differ in capitals, spaces or compatible signs.
+def similar_names(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Return pairs of names that look the same: they differ only in case, spaces or compatible characters.
 
     Examples
     --------
-    >>> names_alike(["Item 7", "item  7", "item 8"])
+    >>> similar_names(["Item 7", "item  7", "item 8"])
     [('Item 7', 'item  7')]
     """
     first: dict[str, str] = {}
@@ -220,7 +220,7 @@ def names_alike(names: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def reject_similar_names(names: dict[str, str]) -> None:
-    """Raise if two spellings are one name: money must not reach the wrong payee."""
+    """Raise if two spellings have the same canonical name: money must not reach the wrong payee."""
     seen: dict[str, str] = {}
     for raw, name in names.items():
         other = seen.setdefault(name, raw)
@@ -232,7 +232,7 @@ def reject_similar_names(names: dict[str, str]) -> None:
 
 
 def reports_by_day(reports: Iterable[Report]) -> dict[Day, list[Report]]:
-    """Return the reports of each day, days in order."""
+    """Group reports by day, in the order of days."""
     by_day: dict[Day, list[Report]] = {}
     for report in reports:
         by_day.setdefault(report.day, []).append(report)

@@ -1,4 +1,4 @@
-"""One reader for each format of files: Arrow batches of the columns that are asked for."""
+"""One reader per file format, which yields Arrow batches of the requested columns."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
     from troth.data.fragments import Fragment
 
-BATCH_VALUES = 1 << 24  # that are multiplied together
-_BATCH_ROWS = 1 << 17  # that stay in a processor's cache
-_BLOCK_BYTES = 1 << 23  # of text read at a time
+BATCH_VALUES = 1 << 24  # values of a batch whose columns are multiplied
+_BATCH_ROWS = 1 << 17  # small enough for the processor's cache
+_BLOCK_BYTES = 1 << 23  # of text that are read in one step
 _HEAD_BYTES = 1 << 16
-_EXCERPT = 100  # letters of an invalid row that an error quotes
+_EXCERPT = 100  # characters of an invalid row that an error quotes
 _BINARY = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
 
 
 def batch_rows(request: Request) -> int:
-    """How many rows are looked at together: few for counts and sums, many where each provider's part is multiplied."""
+    """Return the number of rows per batch: small for counts and sums, large if columns are multiplied."""
     multiplied = request.reduction.batch_columns
     return BATCH_VALUES // max(16, multiplied) if multiplied > 1 else _BATCH_ROWS
 
@@ -47,7 +47,7 @@ def _read_parquet(fragment: Fragment, request: Request, columns: list[str]) -> I
 def _read_csv(fragment: Fragment, request: Request, columns: list[str]) -> Iterator[Any]:
     fragment.reject_missing(request, csv_names(fragment))
     types: dict[str, Any] = {name: pa.string() for name in columns if name in request.labels}
-    with _open_csv(fragment, columns, types) as reader:  # the types of other columns are never inferred
+    with _open_csv(fragment, columns, types) as reader:  # infers the types of these columns only
         for name in columns:
             if name not in types:
                 kind = reader.schema.field(name).type
@@ -58,11 +58,11 @@ def _read_csv(fragment: Fragment, request: Request, columns: list[str]) -> Itera
 
 
 def csv_names(fragment: Fragment) -> list[str]:
-    """Return the names of all columns; text that is not Unicode is refused in these alone."""
+    """Return the names of all columns; only they have to be in UTF-8."""
     with pa.input_stream(fragment.path) as file, TextIOWrapper(file, "utf-8-sig", "surrogateescape", "") as text:
         lines = (last := line for line in text)
         names = next(filter(None, read_csv(lines, delimiter=_delimiter(Path(fragment.path)))), None)
-    if names is None or not last.endswith(("\n", "\r")):  # no line of names that ends, so no rows either
+    if names is None or not last.endswith(("\n", "\r")):  # without a complete line of names there are no rows
         raise DataError.at(file_name(fragment.path), "the file is empty; it needs a line of column names and rows")
     "".join(names).encode()  # raises UnicodeError
     return names
@@ -100,7 +100,7 @@ def _csv_reader(
 def _invalid_row(fragment: Fragment) -> Any:
     """Read a text file again for its first row with too many or too few values; None if there is none.
 
-    Arrow decodes a row before it hands it out, and prints a traceback if it cannot: other encodings are left out.
+    Files in other encodings are skipped, because Arrow prints a traceback if it cannot decode a row for its handler.
     """
     invalid_rows: list[Any] = []
 
@@ -117,7 +117,7 @@ def _invalid_row(fragment: Fragment) -> Any:
 
 
 def is_unicode(path: str) -> bool:
-    """Return whether a file of text is in UTF-8, as far as it can be read."""
+    """Return whether a text file is in UTF-8, as far as it can be read."""
     decoder = getincrementaldecoder("utf-8")()
     with suppress(OSError), pa.input_stream(path) as file:
         try:
@@ -149,7 +149,7 @@ def _read_jsonl(fragment: Fragment, request: Request, columns: list[str]) -> Ite
 
 
 def _jsonl_type(field: Any, request: Request) -> Any:
-    """Return the type to read a column as: dates as they are written, and numbers that may have fractions later."""
+    """Return the type to read a column as: dates as text, and integers as floats, since fractions may follow."""
     if field.name in request.labels:
         return pa.string() if pa.types.is_temporal(field.type) else field.type
     return pa.float64() if pa.types.is_integer(field.type) or pa.types.is_null(field.type) else field.type
@@ -177,18 +177,18 @@ def _read_arrow(fragment: Fragment, request: Request, names: list[str]) -> Itera
 
 
 def _check_values(batch: Any) -> None:
-    """Refuse values whose lengths are not as the file states them, and text that is not Unicode."""
+    """Reject values whose lengths differ from what the file states, and text that is not in UTF-8."""
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid:
         for column in batch.columns:
             binary = _BINARY.get(column.type)
             (column if binary is None else column.cast(binary)).validate(full=True)
-        raise UnicodeError from None  # nothing but text is invalid
+        raise UnicodeError from None  # only text is invalid
 
 
 def open_arrow(source: Any) -> Any:
-    """Open an Arrow file, which has its batches listed, or a stream, which has one after the other."""
+    """Open an Arrow file, whose batches are indexed, or an Arrow stream."""
     is_file = source.read(6) == b"ARROW1"
     source.seek(0)
     return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)

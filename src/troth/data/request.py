@@ -26,10 +26,10 @@ Day: TypeAlias = str | int | None
 
 Key: TypeAlias = tuple[str, Day]
 
-_SHOWN, _SHOWN_LABELS = 20, 12  # problems that are spelled out, and labels of a column
+_SHOWN, _SHOWN_LABELS = 20, 12  # the most problems, and labels of a column, that messages list
 
 NO_VALUE = frozenset({"", "#n/a", "-", "--", ".", "<na>", "?", "n.a.", "n/a", "na", "nan", "null"})
-"""How a missing value is written, in lower case."""
+"""Spellings of a missing value, in lower case."""
 
 NO_NAME = frozenset({"", "#N/A", "-", "--", "?", "N/A", "n/a", "NA", "NaN", "nan"})
 """Spellings of a missing name, if rows without a name are dropped; otherwise NA is a name. Nan and Null always are."""
@@ -37,30 +37,30 @@ NO_NAME = frozenset({"", "#N/A", "-", "--", "?", "N/A", "n/a", "NA", "NaN", "nan
 
 @dataclass(frozen=True)
 class Request:
-    """Which summary of which columns is wanted, by provider and day.
+    """A request to summarise columns by provider and day.
 
     Attributes
     ----------
     columns
         Names of the reduction's columns, in order; None is a constant 1, the intercept of a regression.
     provider, day
-        The columns of providers' names, None where each file is named after its provider, and of days, if any.
+        The columns of providers' names, None if each file is named after its provider, and of days, if any.
     categories, values
-        Labels of the codes 0, 1, …, where the column holds labels; declared bounds on values.
+        Labels of the codes 0, 1, …, if the column holds labels; declared bounds on values.
     scales
-        Public centre and scale of each column, None where a column is read as it is: (x − centre)/scale is added up.
+        Public centre and scale of each column, so that (x − centre)/scale is added up; None leaves a column unscaled.
     missing
         ``"refuse"``, or ``"drop"``: rows without a value or a provider's name are counted and left out.
     levels
-        The public list of labels of each column that holds labels and explains an answer: every label but the first is
-        a column of its own, 1 where a row has it and 0 elsewhere.
+        The public labels of each column of labels that predicts an answer: every label but the first becomes a column
+        of its own, 1 in rows with this label and 0 in the others.
     features
-        Whether features are kept in addition to the summaries: all columns but the last.
+        Whether features, the values of all columns but the last, are kept in addition to the summaries.
     answers
-        Whether the last column is kept with them.
-    look
-        Called with each batch of rows that is read from files; they are then read in order, in one thread.
-    own
+        Whether the values of the last column are kept with the features.
+    on_batch
+        Called with each batch of rows that is read from files; the files are then read in order, by one thread.
+    own_file
         Whether the table is one provider's own file, whose sender cannot change the terms.
     """
 
@@ -75,17 +75,17 @@ class Request:
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     features: bool = False
     answers: bool = False
-    look: Callable[[Any], None] | None = None
-    own: bool = False
+    on_batch: Callable[[Any], None] | None = None
+    own_file: bool = False
 
     @property
     def kept_columns(self) -> int:
-        """How many columns of a row are kept in addition to the summaries."""
+        """How many columns are kept in addition to the summaries."""
         return self.features * (self.reduction.columns - 1 + self.answers)
 
     @property
     def no_name(self) -> frozenset[str]:
-        """What is no provider's name."""
+        """Spellings of a missing provider's name."""
         return NO_NAME if self.missing == "drop" else frozenset({""})
 
     @property
@@ -101,20 +101,20 @@ class Request:
 
     @property
     def entries(self) -> tuple[str | None, ...]:
-        """What the reduction reads of a row, by name: the columns, and the levels of those that have some."""
+        """The names of the reduction's inputs: the columns, or instead of a column its levels."""
         return level_names(self.columns, self.levels)
 
     def is_target(self, name: str | None) -> bool:
-        """Whether a column is an answer with values of its own."""
+        """Whether a column is the target of a regression, which has its own support."""
         return isinstance(self.reduction, HasTarget) and name == self.columns[-1]
 
     def labels_of(self, name: str | None) -> tuple[str, ...] | None:
-        """Return the labels that a column may hold: those of answers, where there are any, or else all; or None."""
+        """Return the labels that a column may hold, or None if it holds numbers."""
         labelled = self.is_target(name) or not isinstance(self.reduction, HasTarget)
         return self.levels.get(name or "") or (self.categories if labelled else None)
 
     def support_of(self, name: str) -> Support:
-        """Return the values that a column may have."""
+        """Return the support of a column."""
         if isinstance(self.reduction, HasTarget) and self.is_target(name):
             return self.reduction.target_support
         return self.reduction.support
@@ -124,7 +124,7 @@ class Request:
         return None if self.is_target(name) else self.values
 
     def values_in_words(self, name: str) -> str:
-        """Return which values a column may have, such as "0 or 1", for people.
+        """Describe the values that a column may have, such as "0 or 1".
 
         Examples
         --------
@@ -135,31 +135,31 @@ class Request:
         support, limits = self.support_of(name), self.values_of(name)
         if limits is not None:
             support = replace(support, low=max(support.low, limits[0]), high=min(support.high, limits[1]))
-        words: Sequence[str] = self.labels_of(name) or ()
-        if not words and support.finite and support.high - support.low == 1:
-            words = f"{support.low:g}", f"{support.high:g}"
-        if not words:
-            return support.in_words
-        if len(words) > _SHOWN_LABELS:
-            return f"{', '.join(words[:_SHOWN_LABELS])} or another of {len(words)} labels"
-        return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+        labels: Sequence[str] = self.labels_of(name) or ()
+        if not labels and support.finite and support.high - support.low == 1:
+            labels = f"{support.low:g}", f"{support.high:g}"
+        if not labels:
+            return support.description
+        if len(labels) > _SHOWN_LABELS:
+            return f"{', '.join(labels[:_SHOWN_LABELS])} or another of {len(labels)} labels"
+        return " or ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
 
-    def scaled(self, place: int, x: Any) -> Any:
-        """Return values, or an expression, of the column at a place on its public scale."""
-        scale = self.scales[place] if self.scales else None
+    def scaled(self, index: int, x: Any) -> Any:
+        """Scale values, or an expression, of the column at an index by its public centre and scale."""
+        scale = self.scales[index] if self.scales else None
         return x if scale is None else (x - scale[0]) / scale[1]
 
     def codes(self, name: str) -> dict[str, int]:
-        """Return the code of each label of a column, and of its other spellings; without levels, of each category.
+        """Return the codes of a column's labels, or of the categories, by spelling.
 
-        Capitals matter only where labels need them.
+        Case matters only if labels differ by nothing else.
         """
         exact = {label: code for code, label in enumerate(self.levels.get(name, self.categories or ()))}
         folded = {label.casefold(): code for label, code in exact.items()}
         return exact if len(folded) < len(exact) else {**folded, **exact}
 
     def reject_missing(self, available: Iterable[str], place: str) -> None:
-        """Raise if a column is missing, and name those that are there."""
+        """Raise if a requested column is missing or occurs twice."""
         header = list(available)
         for name in self.named:
             if name not in header:
@@ -168,13 +168,13 @@ class Request:
                 raise DataError.at(place, f"there are {header.count(name)} columns named {name!r}; keep one")
 
     def reject_missing_provider(self, provider: str | None) -> None:
-        """Raise if neither a column nor a name says whose the rows of a table are."""
+        """Raise if neither a column nor a name says who owns the rows of a table."""
         if self.provider is None and provider is None:
             raise DataError("the data: name the column of providers with provider=")
 
 
 def level_names(columns: Sequence[str | None], levels: Mapping[str, Sequence[str]]) -> tuple[str | None, ...]:
-    """Return columns with each that has levels replaced by all levels but the first.
+    """Return columns, replacing each column with levels by all its levels but the first.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def level_names(columns: Sequence[str | None], levels: Mapping[str, Sequence[str
 
 @dataclass(frozen=True)
 class Problem:
-    """Values that cannot be used: what is wrong, whose they are, how many, and one of them."""
+    """A group of unusable values: the fault, the provider, the column, their number, and an example."""
 
     fault: str
     provider: str | None
@@ -210,7 +210,7 @@ class Problem:
 
 
 def shown(value: Any) -> str:
-    """Return a value as messages show it, cut if it is long; whole numbers have no decimals.
+    """Format a value for messages, truncated if it is long; whole numbers have no decimals.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def shown(value: Any) -> str:
 
 
 def listed(values: Sequence[Any], limit: int = 12) -> str:
-    """Return values as messages list them, the first ones if they are many.
+    """Format values as a list for messages, truncated after ``limit``.
 
     Examples
     --------
@@ -233,7 +233,7 @@ def listed(values: Sequence[Any], limit: int = 12) -> str:
 
 
 def refuse(problems: Sequence[Problem]) -> None:
-    """Raise one error with all problems, if there are any; nothing is paid on incomplete data."""
+    """Raise one error for all problems, if there are any; nothing is paid on incomplete data."""
     if not problems:
         return
     merged: dict[tuple[Any, ...], Problem] = {}
@@ -252,7 +252,7 @@ def refuse(problems: Sequence[Problem]) -> None:
 
 @dataclass
 class Part:
-    """Summaries of one fragment by key, its problems, and the features of its reports, numbered as the keys are."""
+    """Summaries of one fragment by key, its problems, and the features of its reports, numbered like the keys."""
 
     keys: list[Key] = field(default_factory=list)
     summaries: Array = field(default_factory=lambda: np.zeros((0, 0)))
@@ -264,15 +264,15 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What one provider reported, on one day: all that a payment depends on.
+    """One provider's report of one day: everything that its payment depends on.
 
-    ``source`` says where it came from, for people; ``data_digest`` is the digest of the provider's file, if it sent
-    statistics instead of rows. ``nonce`` is the random text on the provider's receipt, where it got one. ``dropped``
-    counts the rows that were left out because they have no value. Where tasks are settled together, ``rows`` counts
-    tasks, ``summary`` is of all of them, and ``tasks`` is the digest of what was reported on each. ``features`` are
-    those of its rows, or of a sample of them, ``(row, feature)``, where decoys are drawn with them; the answers stand
-    behind them where they were asked for. ``unnamed`` counts the rows of the day that were left out because they have
-    no provider's name; the first report of the day or, of own files, of each file has it.
+    ``source`` describes its origin for people. ``data_digest`` is the digest of the provider's file, if it sent
+    statistics instead of rows. ``nonce`` is the random text on the provider's receipt, if any. ``dropped`` counts the
+    rows that were left out because they have no value. If tasks are settled together, ``rows`` counts tasks,
+    ``summary`` is over all of them, and ``tasks`` is the digest of the answers to each. ``features`` are the features
+    ``(row, feature)`` of its rows, or of a sample, if decoys are drawn with them, followed by the answers if those are
+    requested. ``unnamed`` counts the rows of the day that were left out because they have no provider's name; it is set
+    on the first report of the day or, for providers' own files, of each file.
     """
 
     provider: str
@@ -289,7 +289,7 @@ class Report:
 
     @property
     def key(self) -> Key:
-        """Whose, and of which day."""
+        """The provider and the day."""
         return self.provider, self.day
 
     def __str__(self) -> str:
@@ -297,7 +297,7 @@ class Report:
 
 
 def parse_day(value: Any) -> Day:
-    """Return a day as an ISO date or a whole number; moments with a zone are dated in UTC, as engines date them.
+    """Parse a day as an ISO date or a whole number; times with a zone are dated in UTC, as engines do.
 
     Examples
     --------
@@ -318,15 +318,15 @@ def parse_day(value: Any) -> Day:
     moment = datetime.fromisoformat(text)
     try:
         return (moment if moment.tzinfo is None else moment.astimezone(UTC)).date().isoformat()
-    except OverflowError:  # in UTC it is before the first year, or after the last
+    except OverflowError:  # in UTC it is outside the years that Python supports
         raise ValueError(text) from None
 
 
 def day_order(day: Day) -> tuple[int, Any]:
-    """Sort days: numbers as numbers, dates as dates."""
+    """Return a key that sorts days: numbers as numbers, dates as dates."""
     return (0, 0) if day is None else (1, day) if isinstance(day, int) else (2, day)
 
 
 def file_name(path: str | Path) -> str:
-    """Return a path as messages show it: short, and the same on every machine."""
+    """Return a path's name for messages, which is short and the same on every machine."""
     return Path(path).name

@@ -12,7 +12,7 @@ from troth.data.request import file_name
 
 
 def read_sheet(path: str) -> Any:
-    """Read the first sheet of a spreadsheet; its first row has the names of the columns."""
+    """Read the first sheet of a spreadsheet, whose first row names the columns."""
     try:
         from python_calamine import CalamineError, CalamineWorkbook
     except ImportError:
@@ -32,9 +32,9 @@ def read_sheet(path: str) -> Any:
 
 
 def _column(cells: Any) -> Any:
-    """Return cells of one kind as they are, days among moments as moments, and cells of several kinds as text."""
+    """Return cells of one type unchanged, dates among times as times, and cells of several types as text."""
     values = [None if cell == "" else cell for cell in cells]
-    if any(isinstance(value, datetime) for value in values):  # Arrow would make days of them all, if a day comes first
+    if any(isinstance(value, datetime) for value in values):  # if a date came first, Arrow would truncate all to dates
         values = [datetime.combine(value, time()) if type(value) is date else value for value in values]
     try:
         return pa.array(values)

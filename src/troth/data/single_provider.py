@@ -29,13 +29,13 @@ def read_own_report(
     *,
     format: str | None = None,  # noqa: A002
 ) -> list[Report]:
-    """Reduce a file that holds rows of one provider to its report of each day.
+    """Reduce a file of one provider's rows to a report for each day.
 
-    By default the provider is the one whom the column of providers names, or else the file's own name. Where the one
-    day of all rows is known, the column of days may be missing.
+    By default the provider is the one in the column of providers, or else the file's name. The column of days may be
+    missing if ``day`` is given.
     """
     place, kind, header = _own_file(file, format)
-    request = replace(request, own=True, provider=request.provider if request.provider in header else None)
+    request = replace(request, own_file=True, provider=request.provider if request.provider in header else None)
     if day is not None and request.day not in header:
         request = replace(request, day=None)
     reports, _ = read_reports(str(file), request, format=kind, provider=provider)
@@ -61,38 +61,38 @@ def read_own_tasks(
     rows: int = 1,
     format: str | None = None,  # noqa: A002
 ) -> OwnTasks:
-    """Read a file in which one provider reports on many tasks; a column of its name may be missing.
+    """Read a file of one provider's answers to many tasks, with or without a column of providers.
 
-    The request's column of days is that of tasks, and ``rows`` the most rows for one task.
+    The request's column of days holds the tasks; ``rows`` is the most rows for one task.
     """
     _, kind, header = _own_file(file, format)
-    request = replace(request, own=True, provider=request.provider if request.provider in header else None)
+    request = replace(request, own_file=True, provider=request.provider if request.provider in header else None)
     table = read_rows(requested_rows(str(file), request, format=kind), request)
     if request.provider is not None:
         _reject_other_providers(table, request.provider, provider)
-    spelled, codes = table.names(str(request.day), "task")
-    _reject_odd_names(table, spelled, codes)
-    names, places = in_order(spelled, codes, task_name)
-    summaries = table.add_up(places, rows, lambda task: f"task {shown(names[task])}")
+    raw_names, codes = table.names(str(request.day), "task")
+    _reject_invalid_names(table, raw_names, codes)
+    names, indices = in_order(raw_names, codes, task_name)
+    summaries = table.add_up(indices, rows, lambda task: f"task {shown(names[task])}")
     return OwnTasks(tuple(names), summaries, table.dropped)
 
 
 def _reject_other_providers(table: TaskRows, column: str, provider: str) -> None:
-    spelled, codes = table.names(column, "provider")
+    raw_names, codes = table.names(column, "provider")
     for code in np.unique(codes).tolist():
-        if canonical_name(spelled[code]) != canonical_name(provider):
-            file, row = table.place(int(np.argmax(codes == code)))
-            name = shown(spelled[code])
+        if canonical_name(raw_names[code]) != canonical_name(provider):
+            file, row = table.location(int(np.argmax(codes == code)))
+            name = shown(raw_names[code])
             raise DataError.at(
                 file, f"row {row:,} belongs to provider {name}, not {provider!r}; send only your own rows"
             )
 
 
-def _reject_odd_names(table: TaskRows, spelled: list[str], codes: NDArray[np.intp]) -> None:
+def _reject_invalid_names(table: TaskRows, raw_names: list[str], codes: NDArray[np.intp]) -> None:
     for code in np.unique(codes).tolist():
-        task = task_name(spelled[code])
+        task = task_name(raw_names[code])
         if len(task) > MAX_NAME_LENGTH or not task.isprintable():
-            file, row = table.place(int(np.argmax(codes == code)))
+            file, row = table.location(int(np.argmax(codes == code)))
             problem = (
                 "has unprintable characters" if len(task) <= MAX_NAME_LENGTH else f"is {len(task):,} characters long"
             )
@@ -101,7 +101,7 @@ def _reject_odd_names(table: TaskRows, spelled: list[str], codes: NDArray[np.int
 
 
 def _own_file(file: str | Path, format: str | None) -> tuple[str, str, list[str]]:  # noqa: A002
-    """Return a file's name for messages, its format and its columns."""
+    """Return a file's name for messages, its format and the names of its columns."""
     path = Path(file)
     kind = format or format_of(path)
     if not path.is_file() or kind == "statistics":

@@ -1,4 +1,4 @@
-"""Reports on tasks as Parquet: one provider's, as it sends them, and what every such file has in common.
+"""Reports on tasks as Parquet: the file of one provider, and the format that all such files share.
 
 Each number of a summary has its own column, and the file names its format.
 """
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from troth.core.support import Array
 
 MAX_NAME_LENGTH = 200
-"""The most characters of a task's name."""
+"""The maximum length of a task's name, in characters."""
 
 FORMAT = 2
-"""The format that new files have."""
+"""The format of new files."""
 
 _KEY = b"troth.format"
-_PREFIXES = {1: "sum_", FORMAT: "summary_"}  # of the summary's columns; files of format 1 do not name it
+_PREFIXES = {1: "sum_", FORMAT: "summary_"}  # of the summary's columns; files of format 1 do not name their format
 
 
 def summary_columns(summaries: Array) -> dict[str, Any]:
@@ -60,8 +60,8 @@ def write_table(table: Any) -> bytes:
 
 
 def read_table(content: bytes) -> Any:
-    """Return the table of a file of any known format, its columns named as in the current one."""
-    # by this thread alone: one that still holds Python's bytes at the end of the process would abort it
+    """Return the table of a file of any known format, with the column names of the current one."""
+    # in this thread only: another one that still holds Python's bytes when the process exits would abort it
     table = pq.read_table(pa.BufferReader(content), use_threads=False, pre_buffer=False)
     number = (table.schema.metadata or {}).get(_KEY, b"1").decode()
     prefixes = {str(version): prefix for version, prefix in _PREFIXES.items()}
@@ -76,9 +76,9 @@ def read_table(content: bytes) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class OwnTasks:
-    """What one provider reported: the names of its tasks in order, and what its rows on each add up to.
+    """One provider's reports: the names of its tasks in order, and the summary of its rows on each.
 
-    ``dropped`` counts its rows that were left out because they have no value; neither the digest nor the file has it.
+    ``dropped`` counts the rows that were left out because they have no value; it is not in the digest or the file.
 
     Examples
     --------
@@ -93,18 +93,18 @@ class OwnTasks:
 
     @property
     def digest(self) -> str:
-        """Digest of what was reported on which task."""
+        """Digest of the tasks and their summaries."""
         names = json.dumps(list(self.names), separators=(",", ":")).encode()
         summaries = np.ascontiguousarray(self.summaries.astype("<f8"))
         return f"sha256:{sha256(names + summaries.tobytes()).hexdigest()}"
 
     def to_bytes(self) -> bytes:
-        """Return them as a small Parquet file."""
+        """Return the reports as a small Parquet file."""
         return write_table(pa.table({"task": pa.array(self.names, pa.string()), **summary_columns(self.summaries)}))
 
     @classmethod
     def from_bytes(cls, content: bytes) -> OwnTasks:
-        """Read what `to_bytes` has written."""
+        """Read the file that `to_bytes` returns."""
         try:
             table = read_table(content)
             return cls(tuple(table.column("task").to_pylist()), summaries_of(table))
@@ -113,11 +113,11 @@ class OwnTasks:
 
 
 def join_tasks(own: Mapping[str, OwnTasks]) -> TaskReports:
-    """Put what providers sent, by name, into one table."""
+    """Join the reports of several providers, by name."""
     providers = sorted(own)
     tasks = sorted({task for name in providers for task in own[name].names})
-    place = {name: number for number, name in enumerate(tasks)}
-    task = np.array([place[task_name] for name in providers for task_name in own[name].names], dtype=np.intp)
+    index = {name: number for number, name in enumerate(tasks)}
+    task = np.array([index[task_name] for name in providers for task_name in own[name].names], dtype=np.intp)
     provider = np.repeat(np.arange(len(providers)), [len(own[name].names) for name in providers])
     order = np.lexsort((provider, task))
     summaries = np.concatenate([own[name].summaries for name in providers])[order]
@@ -126,6 +126,6 @@ def join_tasks(own: Mapping[str, OwnTasks]) -> TaskReports:
 
 
 def split_tasks(reports: TaskReports) -> Iterator[tuple[str, OwnTasks]]:
-    """Yield everybody's own reports, as they were sent."""
+    """Yield each provider's name and its own reports, as it sent them."""
     for name, own in reports.by_provider():
         yield name, OwnTasks(tuple(reports.tasks[task] for task in reports.task[own]), reports.summaries[own])

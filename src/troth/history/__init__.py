@@ -1,4 +1,4 @@
-"""Learn a model from past days, and try the known lies on them before a cent is spent."""
+"""Learn a model from past days, and replay the known lies on them before a cent is spent."""
 
 from troth.core.past import History, from_rows, from_summaries
 from troth.history.backtest import backtest

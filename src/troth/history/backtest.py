@@ -1,8 +1,8 @@
 """Replay the known lies on past days, under models that never saw them, before a cent is spent.
 
-The origin rolls: a model is fitted to the first days and pays the next stretch, then it is fitted to all days up to
-there and pays the stretch after, and so on. Each provider in turn lies, the others report what they reported. What the
-lie gains, day by day, has a mean and a confidence interval over days.
+With a rolling origin, a model is fitted to the first days and pays the next stretch, then it is refitted to all days so
+far and pays the stretch after, and so on. Each provider in turn lies while the others keep their reports. A lie's daily
+gains have a mean and a confidence interval over days.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from troth.history.drift import Stretch, ages_of, trends_of
 from troth.history.findings import Backtest
 from troth.history.learn import Learner
 from troth.history.likelihood import log_marginal, score_measure
-from troth.history.replay import Replay, within
+from troth.history.replay import Replay, scaled_progress
 from troth.history.significance import daily_mean, findings_of, mean_of
 from troth.history.splits import Split, split_days
 from troth.mechanisms import Rule
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from troth.core.past import History
 
 Candidate: TypeAlias = Any
-"""A model, one model per provider, what a fit gave, or a function that returns one of these for past days."""
+"""A model, one model per provider, the result of a fit, or a function from past days to one of these."""
 
 Payer: TypeAlias = Rule | Callable[[Any], Rule]
-"""A rule, or a function from the fitted model to a rule, for rules with a range that depends on the model."""
+"""A rule, or a function from the fitted model to a rule, for rules whose score range depends on the model."""
 
-_DRAWS = 199  # of a rule that draws: days scatter far more than draws, and draws take most of the time
-_ROUNDING = 1e-12  # of a share: a gain that is no larger is none
+_DRAWS = 199  # of rules that draw: draws take most of the time, but days vary far more
+_ROUNDING = 1e-12  # smaller gains, as shares of the cap, are rounding errors
 
 
 def backtest(
@@ -57,42 +57,43 @@ def backtest(
     seed: int = 0,
     progress: Callable[[float, int], None] | None = None,
 ) -> Backtest:
-    """Ask what the known lies would have gained on past days, one provider lying and the others honest.
+    """Replay the known lies on past days, one provider lying at a time.
 
     Parameters
     ----------
     history
         Past reports as summaries by day and provider; reports may be missing.
     model
-        How to fit a model to past days, ``fit(history) -> model`` or one model per provider; or a fixed model.
+        A function that fits a model, or one model per provider, to past days, ``fit(history)``; or a fixed model.
     rule
-        Any payment rule, or a function that makes one of the fitted model. Numbers of rows vary from day to day in real
-        data: a rule that compares days then needs ``exchangeable=True``. A rule that draws peers draws them at most
+        Any payment rule, or a function from the fitted model to a rule. If numbers of rows vary from day to day, as in
+        real data, a rule that compares days needs ``exchangeable=True``. A rule that draws peers draws them at most
         199 times here, which changes no expected payment.
     lies
-        By default `troth.strategies.lies_for_reduction`, all known ones that work on these summaries; where the
-        history has rows, also those about labelled rows (`troth.strategies.lies_left_out`).
+        By default, all known lies that work on these summaries (`troth.strategies.lies_for_reduction`); if the history
+        has rows, also those about labelled rows (`troth.strategies.lies_left_out`).
     name
-        What the model is called in tables.
+        The name of the model in tables.
     split
         ``"rolling"`` fits to the past and pays the next stretch, as a campaign does. ``"blocks"`` fits to the days
         before and after a block: it interpolates, uses all days, and says nothing about a future that drifts.
     folds
-        Number of stretches, or blocks: five, or fewer if days are few.
+        The number of stretches or blocks; by default five, or fewer if there are few days.
     first
-        Days before the first stretch of a rolling origin. By default a quarter of them, but 30 if that is at most half.
+        Days before the first stretch of a rolling origin. By default a quarter of all days, but at least 30, or half of
+        them if that is less.
     gap
-        Days next to a stretch that are not used for fitting either, if neighbouring days resemble each other.
+        The number of days next to a stretch that are excluded from the fit, if neighbouring days resemble each other.
     groups
         One label per provider; members of a group are never each other's peers.
     false_alarm
-        Largest probability that any lie is said to gain although none does, over all lies and providers.
+        The maximum probability that any lie of any provider is reported to gain although none does.
     negligible
-        Share of the cap up to which a gain is not worth a lie, and is not counted as one: no fitted model is exact.
+        Gains up to this share of the cap are not counted, because no fitted model is exact.
     seed
-        Of lies and rules that draw: the same seed gives the same backtest.
+        The seed of lies and rules that draw: the same seed gives the same backtest.
     progress
-        Called with the number of stretches done, also with parts of one, and in all.
+        Called with the number of stretches that are done, including fractions, and the total.
 
     Examples
     --------
@@ -137,7 +138,7 @@ def backtest(
         gains=gains,
         scores=fresh,
         measure=_measure(paid.fitted),
-        family=type(_payer(paid.fitted)).__name__,
+        family=type(_representative(paid.fitted)).__name__,
         recent=model.recent if isinstance(model, Learner) else None,
         ahead=model.options.get("ahead") if isinstance(model, Learner) else None,
         left_out=paid.left_out,
@@ -145,11 +146,11 @@ def backtest(
 
 
 class _Replayed(NamedTuple):
-    """What the reports and the lies were paid, on days that are paid, and how well the models predicted.
+    """Payments of reports and lies on the paid days, and how well the models predicted the days.
 
-    ``truth`` has the axes day and provider, ``gains`` and ``refused`` one more for lies. ``scores`` are the log
+    ``truth`` is ``(day, provider)``; ``gains`` and ``refused`` are ``(day, provider, lie)``. ``scores`` are the log
     probabilities of days under each fit, ``fresh_scores`` those under the fit that paid the day. ``fitted`` is the last
-    model, and ``rule`` pays by it.
+    model, and ``rule`` the rule for it.
     """
 
     lies: list[Any]
@@ -175,7 +176,7 @@ def _replay_all(
     seed: int,
     progress: Callable[[float, int], None] | None,
 ) -> _Replayed:
-    """Fit a model for each stretch, and pay the stretch for the truth and for every lie."""
+    """Fit a model for each stretch, and pay the stretch for the truth and every lie."""
     days, providers = history.summaries.shape[:2]
     truth = np.full((days, providers), np.nan)
     scores, fresh = np.full((len(splits), days), np.nan), np.full(days, np.nan)
@@ -184,45 +185,45 @@ def _replay_all(
         if progress is not None:
             progress(fold, len(splits))
         fitted = _models(model, history.select(days=[history.days[day] for day in part.fitted]), providers)
-        payer = _payer(fitted)
+        payer = _representative(fitted)
         if fold == 0:
             chosen, left_out = _chosen_lies(lies, history, payer)
             gains = np.full((days, providers, len(chosen)), np.nan)
             refused = gains.copy()
-        used = rule if isinstance(rule, Rule) else rule(fitted)
-        own = history.added_by(payer.reduction)
-        replay = Replay(own, fitted, used.drawing(_DRAWS), part, (seed, fold), groups)
+        payment_rule = rule if isinstance(rule, Rule) else rule(fitted)
+        own = history.reduced_by(payer.reduction)
+        replay = Replay(own, fitted, payment_rule.drawing(_DRAWS), part, (seed, fold), groups)
         in_stretch = None if progress is None else partial(_report_part, progress, fold, len(splits))
         steps = 1 + len(chosen)
-        truth[part.paid] = replay.honest(within(in_stretch, 0, steps))
+        truth[part.paid] = replay.honest(scaled_progress(in_stretch, 0, steps))
         later = np.concatenate([later_part.paid for later_part in splits[fold : len(splits) if rolling else fold + 1]])
         scores[fold, later] = log_marginal(fitted, own, later)
         fresh[part.paid] = scores[fold, part.paid]
         for k, lie in enumerate(chosen):
-            earned, out = replay.lying(lie, k, within(in_stretch, 1 + k, steps))
+            earned, was_refused = replay.lying(lie, k, scaled_progress(in_stretch, 1 + k, steps))
             gains[part.paid, :, k] = earned - truth[part.paid]
-            refused[part.paid, :, k] = np.where(np.isnan(truth[part.paid]), np.nan, out)
+            refused[part.paid, :, k] = np.where(np.isnan(truth[part.paid]), np.nan, was_refused)
     if progress is not None:
         progress(len(splits), len(splits))
     gains[np.abs(gains) < _ROUNDING] = 0.0
     reported = history.present.any(axis=1)
     scores[:, ~reported] = np.nan
     fresh[~reported] = np.nan
-    return _Replayed(chosen, left_out, truth, gains, refused, scores, fresh, fitted, used)
+    return _Replayed(chosen, left_out, truth, gains, refused, scores, fresh, fitted, payment_rule)
 
 
 def _report_part(progress: Callable[[float, int], None], done: int, stretches: int, part: float) -> None:
-    """Say what part of a stretch is done, after those that are done."""
+    """Report a fraction of a stretch in addition to the stretches that are done."""
     progress(done + part, stretches)
 
 
-def _payer(fitted: Any) -> Any:
-    """Return the model whose reduction and family stand for all: providers' models share them."""
+def _representative(fitted: Any) -> Any:
+    """Return the model, or the first of providers' models, which share their reduction and family."""
     return fitted if isinstance(fitted, Model) else fitted[0]
 
 
 def _reject_without_peers(history: History, splits: Sequence[Split], groups: Sequence[Any] | None) -> None:
-    """Refuse a history that tests nothing: without a peer every report is paid the same."""
+    """Raise if nobody has a peer, since without peers every report is paid the same."""
     labels = list(range(len(history.providers)) if groups is None else groups)
     paid = np.concatenate([part.paid for part in splits])
     present = [
@@ -241,7 +242,7 @@ def _reject_without_peers(history: History, splits: Sequence[Split], groups: Seq
 def _stretch(
     history: History, part: Split, truth: Array, gains: Array, lies: Sequence[str], scores: Array, oldest: Array
 ) -> Stretch:
-    """Sum up a stretch: honest pay, the lie that gained most, and log scores under its own fit and the first."""
+    """Summarise a stretch: honest payment, the lie that gained most, and log scores under its own fit and the first."""
     by_lie = np.array([mean_of(gains[part.paid, :, k]) for k in range(len(lies))])
     best = int(np.nanargmax(by_lie)) if np.isfinite(by_lie).any() else 0
     return Stretch(
@@ -258,13 +259,13 @@ def _stretch(
 
 
 def _measure(model: Any) -> str | None:
-    """Return what log scores leave out, or None if a model does not say or providers' models differ in it."""
+    """Return the terms that log scores leave out, or None if they are unknown or differ between providers."""
     measures = {score_measure(member) for member in one_each(model)}
     return measures.pop() if len(measures) == 1 else None
 
 
 def _chosen_lies(lies: Any, history: History, model: Any) -> tuple[list[Any], tuple[str, ...]]:
-    """Return the lies to replay, and which known ones are left out: those about rows, where there are none."""
+    """Return the lies to replay, and the names of known ones that need rows which the history does not have."""
     reduction = history.reduction
     if lies is None:
         offered, excluded = lies_for_reduction(reduction), lies_left_out(model, reduction)
@@ -272,21 +273,21 @@ def _chosen_lies(lies: Any, history: History, model: Any) -> tuple[list[Any], tu
             return [*offered], tuple(lie.name for lie in excluded)
         by_rows = [lie for lie in excluded if isinstance(lie, RowLie)]
         return [*offered, *by_rows], tuple(lie.name for lie in excluded if lie not in by_rows)
-    listed_lies: list[Any] = [lies] if isinstance(lies, Strategy) else list(lies)
-    for lie in listed_lies:
+    selected: list[Any] = [lies] if isinstance(lies, Strategy) else list(lies)
+    for lie in selected:
         if isinstance(lie, RowLie) and history.tables is not None and lie.suits_model(model):
             continue
         if not isinstance(lie, SummaryLie):
             raise ParameterError(f"{lie!r} needs rows, which past days do not have: try it in an audit instead")
         if not lie.suits_reduction(reduction):
             raise ParameterError(f"{lie.name!r} does not work on summaries of {type(reduction).__name__}")
-    if not listed_lies:
+    if not selected:
         raise ParameterError("there are no lies to replay")
-    return listed_lies, ()
+    return selected, ()
 
 
 def _models(candidate: Candidate, past: History, providers: int) -> Any:
-    """Fit, and return one model or one per provider, all of which can take summaries."""
+    """Fit a candidate if necessary, and return one model or one per provider; all must have a reduction."""
     fitted: Any = candidate
     if not isinstance(candidate, Model | list | tuple) and callable(candidate):
         fitted = candidate(past)

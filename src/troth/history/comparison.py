@@ -1,4 +1,4 @@
-"""Which model should pay? Backtests of several candidates, and a recommendation."""
+"""Backtests of several candidate models, and a recommendation of the one to pay with."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from troth.history.findings import PastFinding
 
 
-_LINE_WIDTH = 120  # characters of a line of a table
-_WORTHLESS = 0.002  # shares of the cap that lies cost on average, below which honesty is not rewarded
+_LINE_WIDTH = 120  # characters per line of a table
+_MIN_INCENTIVE = 0.002  # mean cost of lies, as a share of the cap, below which honesty is not rewarded
 
 
 @dataclass(frozen=True, eq=False)
 class ModelComparison:
     """Backtests of several models on the same days with the same lies.
 
-    A model under which no lie gains significantly comes first. Among those, models that predict held-out days
-    significantly worse than another are set aside: what a lie can gain is bounded by how far the model is from the
-    truth, and that is what the log score measures. Of the rest, the one under which lies cost most on average, less
-    what the best of them gained for some provider, is recommended. If lies gain under every model, the one whose worst
-    significant gain is smallest is named, with the advice not to pay with it.
+    The recommendation is a model under which no lie gains significantly. Models that predict held-out days
+    significantly worse than another are excluded, because the distance between model and truth bounds the gain of lies,
+    and the log score measures this distance. Of the rest, the model with the highest mean cost of lies, minus the gain
+    of the best lie for any provider, is recommended. If lies gain under every model, the one with the smallest
+    significant gain is named, with the advice not to pay with it.
     """
 
     backtests: Mapping[str, Backtest]
@@ -52,7 +52,7 @@ class ModelComparison:
         return max(self.backtests, key=order)
 
     def is_outperformed(self, name: str) -> bool:
-        """Whether another model predicts held-out days significantly better, one without gaining lies if any."""
+        """Whether another model, if possible one without gaining lies, predicts held-out days significantly better."""
         own = self.backtests[name]
         backtests = list(self.backtests.values())
         sound = [replayed for replayed in backtests if not replayed.gaining()] or backtests
@@ -63,11 +63,11 @@ class ModelComparison:
     def advisable(self) -> bool:
         """Whether no lie gains significantly under the recommended model, and lies cost something."""
         replayed = self.backtests[self.recommended]
-        return not replayed.gaining() and replayed.incentive >= _WORTHLESS
+        return not replayed.gaining() and replayed.incentive >= _MIN_INCENTIVE
 
     @property
     def verdict(self) -> str:
-        """Which model to pay with, and why, in a sentence or two."""
+        """A few sentences on which model to pay with, and why."""
         name = self.recommended
         replayed = self.backtests[name]
         gaining = replayed.gaining()
@@ -131,7 +131,7 @@ class ModelComparison:
         return self.backtests[name]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return plain data for JSON."""
         return {
             "recommended": self.recommended,
             "verdict": self.verdict,
@@ -140,7 +140,7 @@ class ModelComparison:
         }
 
     def plot(self, path: Any = None) -> Any:
-        """Draw models against lies, averaged over providers; bold where any gains. Needs the extra ``plots``."""
+        """Plot models against lies, averaged over providers; bold if any provider gains. Needs the extra ``plots``."""
         rows = {}
         for name, replayed in self.backtests.items():
             gaining = {f.lie for f in replayed.gaining()}
@@ -156,7 +156,7 @@ def compare_models(
     Parameters
     ----------
     candidates
-        Models, or functions that fit them to past days, by the names that tables give them.
+        Models, or functions that fit them to past days, by their names in tables.
     history, rule, lies, options
         As for `backtest`; the false-alarm rate is shared among the candidates.
     """
@@ -166,9 +166,9 @@ def compare_models(
     progress = options.pop("progress", None)
     backtests = {}
     failed: dict[str, str] = {}
-    for place, (name, model) in enumerate(candidates.items()):
+    for index, (name, model) in enumerate(candidates.items()):
 
-        def overall_progress(done: float, total: int, before: int = place) -> None:
+        def overall_progress(done: float, total: int, before: int = index) -> None:
             if progress is not None:
                 progress(before * total + done, len(candidates) * total)
 
@@ -189,11 +189,11 @@ def _percent(finding: PastFinding) -> str:
 
 
 def _table(rows: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-    """Return lines of at most `_LINE_WIDTH` characters: models for which there is no room have a table below."""
-    narrow = [max(map(len, column)) + 2 for column in zip(*(cells for _, cells in rows), strict=True)]
-    label, widths = 36, [max(24, *narrow)] * len(narrow)
+    """Return lines of at most `_LINE_WIDTH` characters; models that do not fit continue in a table below."""
+    min_widths = [max(map(len, column)) + 2 for column in zip(*(cells for _, cells in rows), strict=True)]
+    label, widths = 36, [max(24, *min_widths)] * len(min_widths)
     if label + sum(widths) > _LINE_WIDTH:
-        label, widths = max(len(name) for name, _ in rows), narrow
+        label, widths = max(len(name) for name, _ in rows), min_widths
     lines: list[str] = []
     start = 0
     while start < len(widths):

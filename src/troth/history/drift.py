@@ -1,4 +1,4 @@
-"""What changes over the days: how each stretch was paid, how fits age, and which gains grow."""
+"""Changes over the days: payments of each stretch, the ageing of fits, and growing gains."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from troth.history.splits import Split
 
 
-_MATERIAL = 0.02  # nats per report: an older fit has also seen fewer days, and loses a little by that alone
-_MIN_DAYS = 20  # on which a slope is looked for
+_MATERIAL = 0.02  # nats per report; older fits lose a little just because they have seen fewer days
+_MIN_DAYS = 20  # minimum number of days to estimate a slope
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,13 @@ class Stretch:
     first, last
         Labels of its first and last day.
     days, fitted_days
-        How many days were paid, and how many the model was fitted to.
+        The numbers of days that were paid, and that the model was fitted to.
     truth
-        Mean payment of what was reported, in units of the cap.
+        The mean payment of the actual reports, in units of the cap.
     lie, gain
         The lie that gained most on average over providers, and its gain.
     log_score, oldest_score
-        Mean log probability of a day under the model fitted last, and under the first fit of all; NaN where models do
-        not know it.
+        The mean log probability of a day under the stretch's own fit and under the first fit; NaN if unknown.
     """
 
     first: Any
@@ -54,7 +53,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Age:
-    """What a fit loses with age compared with a fresh one, in nats a day, with its confidence interval.
+    """The loss of an old fit compared with a fresh one, in nats per day, with its confidence interval.
 
     The loss is the log score of the fresh fit minus that of the old one, on the same days.
     """
@@ -66,14 +65,14 @@ class Age:
 
 
 def ages_of(scores: Array, splits: Sequence[Split], false_alarm: float) -> tuple[Age, ...]:
-    """Return the loss of older fits from daily log scores ``(fit, day)``, NaN before a fit's own stretch."""
+    """Return the losses of older fits from daily log scores ``(fit, day)``, NaN before a fit's own stretch."""
     ages = []
-    for back in range(1, len(splits)):
+    for lag in range(1, len(splits)):
         loss = np.full(scores.shape[1], np.nan)
-        for now in range(back, len(splits)):
+        for now in range(lag, len(splits)):
             paid = splits[now].paid
-            loss[paid] = scores[now, paid] - scores[now - back, paid]
-        gap = int(np.median([splits[now].paid[0] - splits[now - back].paid[0] for now in range(back, len(splits))]))
+            loss[paid] = scores[now, paid] - scores[now - lag, paid]
+        gap = int(np.median([splits[now].paid[0] - splits[now - lag].paid[0] for now in range(lag, len(splits))]))
         interval = over_days(loss, 2 * false_alarm / (len(splits) - 1))
         if np.isfinite(interval.mean):
             ages.append(Age(gap, interval.mean, interval.low, interval.high))
@@ -81,7 +80,7 @@ def ages_of(scores: Array, splits: Sequence[Split], false_alarm: float) -> tuple
 
 
 def shelf_life(ages: Sequence[Age], stretch: int, providers: int) -> str:
-    """Return how long a fit stays good: until it loses significantly more than 0.02 nats per report.
+    """Describe how long a fit stays good: until it loses significantly more than 0.02 nats per report.
 
     Examples
     --------
@@ -97,9 +96,9 @@ def shelf_life(ages: Sequence[Age], stretch: int, providers: int) -> str:
             f"A fit stays good for at least {oldest.days} days, as far as these days can tell: older fits do not "
             f"predict significantly worse (by {oldest.loss:.2g} nats a day, at most {oldest.high:.2g})."
         )
-    good = max([stretch, *(age.days for age in ages if age.days < worse.days)])
+    lifetime = max([stretch, *(age.days for age in ages if age.days < worse.days)])
     return (
-        f"A fit stays good for about {good} days: one that is {worse.days} days older than the "
+        f"A fit stays good for about {lifetime} days: one that is {worse.days} days older than the "
         f"newest predicts worse, by {worse.loss:.2g} nats a day (it has also seen fewer days)."
     )
 
@@ -111,9 +110,9 @@ class Trend:
     Attributes
     ----------
     first, last
-        Its mean gain over the first and over the last third of the days, on average over providers.
+        Its mean gains over the first and the last third of the days, averaged over providers.
     slope, error
-        How much its gain rises from the first day to the last, along a straight line, and the standard error of that.
+        The rise of its gain from the first day to the last along a straight line, and its standard error.
     """
 
     lie: str
@@ -133,10 +132,10 @@ def trends_of(lies: Sequence[str], daily: Array, false_alarm: float) -> tuple[Tr
     """Return the lies whose daily gains ``(day, lie)`` rise significantly, the steepest first.
 
     The slope b is that of least squares. Its variance is σ²/Σ(t − t̄)² with the long-run variance σ² = s²/(1 − ρ)²,
-    where s² is that of the residuals' innovations and ρ the correlation of neighbouring days. A line that is fitted to
-    few days hides it, and a walk looks like a trend, so ρ is taken at the upper end of what the days leave open: not
-    below the mean over lies, corrected for its bias, and half a standard error more. The false-alarm rate holds for all
-    lies together.
+    where s² is the variance of the residuals' innovations and ρ the correlation of neighbouring days. Fitting a line to
+    few days hides this correlation, and a random walk looks like a trend. So ρ is estimated conservatively: at least
+    the mean over lies, corrected for bias, plus half a standard error. The false-alarm rate holds for all lies
+    together.
 
     Examples
     --------
@@ -156,9 +155,9 @@ def trends_of(lies: Sequence[str], daily: Array, false_alarm: float) -> tuple[Tr
     errors, freedom = _errors(residuals)
     errors /= np.sqrt(time @ time)
     with np.errstate(divide="ignore", invalid="ignore"):
-        chance = stdtr(freedom, -slopes / errors)
+        p_values = stdtr(freedom, -slopes / errors)
     third, trends = days // 3, []
-    for k in map(int, np.flatnonzero((errors > 0) & (chance <= level))):
+    for k in map(int, np.flatnonzero((errors > 0) & (p_values <= level))):
         first, last = float(x[:third, k].mean()), float(x[-third:, k].mean())
         trends.append(Trend(lies[k], first, last, float(slopes[k]), float(errors[k])))
     return tuple(sorted(trends, key=lambda trend: -trend.slope))

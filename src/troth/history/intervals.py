@@ -1,4 +1,4 @@
-"""Confidence over days: means of daily differences, which may be correlated, and many of them at once."""
+"""Confidence intervals for means of correlated daily numbers, and levels for multiple tests."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from troth.core.contract import Array
 
 POWER = 0.8
-"""The probability with which a gain of the size that is called detectable is found."""
+"""The probability with which a detectable gain is found."""
 
 MAX_CORRELATION = 0.97
-"""The largest correlation of neighbouring days that an interval assumes."""
+"""The maximum correlation of neighbouring days that an interval assumes."""
 
 _DRAWS = 2000
 
@@ -32,7 +32,7 @@ class Interval(NamedTuple):
     freedom: float = 1.0
 
     def detectable(self, level: float, negligible: float = 0.0) -> float:
-        """Return the true mean that is found with probability `POWER` by a one-sided test at this level.
+        """Return the true mean that a one-sided test at this level detects with probability `POWER`.
 
         Examples
         --------
@@ -47,13 +47,13 @@ class Interval(NamedTuple):
 
 
 def over_days(daily: Array, false_alarm: float, negligible: float = 0.0, extra: float = 0.0) -> Interval:
-    """Mean of daily numbers with an interval wide enough for days that resemble their neighbours.
+    """Return the mean of daily numbers with an interval that allows for correlated days.
 
-    The variance is Newey and West's after prewhitening: with ρ the correlation of neighbouring days, corrected for its
-    bias and not below 0, the residuals e_t = x_t − ρx_{t−1} have a long-run variance with Bartlett's weights up to lag
-    ⌊4(T/100)^{2/9}⌋, and the mean's is that over (1 − ρ)²T. Student's t has T(1 − ρ)/(1 + ρ) − 1 degrees of freedom,
-    as many as there are independent days' worth. Missing days are left out. The p-value of a mean above 0 is that of a
-    mean above ``negligible``, and ``extra`` is added to the variance of the mean.
+    The variance is that of Newey and West after prewhitening. With ρ ≥ 0 the bias-corrected correlation of neighbouring
+    days, the residuals e_t = x_t − ρx_{t−1} have a long-run variance with Bartlett's weights up to lag
+    ⌊4(T/100)^{2/9}⌋; the variance of the mean is this divided by (1 − ρ)²T. Student's t has T(1 − ρ)/(1 + ρ) − 1
+    degrees of freedom, from the effective number of independent days. Missing days are left out. The p-value of a mean
+    above 0 is that of a mean above ``negligible``, and ``extra`` is added to the variance of the mean.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def over_days(daily: Array, false_alarm: float, negligible: float = 0.0, extra: 
 
 
 def _correlation(residual: Array, squares: float) -> float:
-    """Return the correlation of neighbouring days, with Kendall's correction of its bias if it is significant."""
+    """Return the correlation of neighbouring days, with Kendall's bias correction if it is significant."""
     days, correlation = len(residual), 0.0
     if squares > 0:
         correlation = float(residual[1:] @ residual[:-1]) / squares
@@ -96,11 +96,11 @@ def _correlation(residual: Array, squares: float) -> float:
 
 
 def joint_level(columns: Array, false_alarm: float) -> float:
-    """Return the level of each of many one-sided tests at which any true hypothesis falls with ``false_alarm``.
+    """Return the level for each of several one-sided tests that bounds their family-wise error by ``false_alarm``.
 
-    ``columns`` are daily numbers ``(day, comparison)``, NaN where there is none. Columns that move together count as
-    few: the largest of their standardised means is simulated by weighting days with normal numbers (the multiplier
-    bootstrap). It is Bonferroni's level where columns are unrelated, and never below it.
+    ``columns`` are daily numbers ``(day, comparison)``, NaN if missing. Correlated columns are accounted for: the
+    largest of the standardised means is simulated by weighting days with normal numbers (the multiplier bootstrap). The
+    level is Bonferroni's if columns are independent, and never below it.
 
     Examples
     --------

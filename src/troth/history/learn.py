@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 DEFAULT_DAYS_AHEAD = 30
 """The default number of days ahead for which a drifting model is learnt."""
 
-_HARMLESS = ("seed", "progress")
-"""Options that are ignored by a fit that draws nothing, or is quick."""
+_GENERAL_OPTIONS = ("seed", "progress")
+"""Options that a fit may ignore, because it draws nothing or is quick."""
 
 
 def fit(history: History, family: str | type[Family] | None = None, **options: Any) -> Fitted:
@@ -29,12 +29,12 @@ def fit(history: History, family: str | type[Family] | None = None, **options: A
     Parameters
     ----------
     history
-        Past days; they must be public or paid for, and not depend on the reports that the model will price.
+        Past days. They must be public or paid for, and independent of the reports that the model will price.
     family
-        A family or its name. By default the first that suits the history and learns each provider by itself: day types
-        with a dispersion per provider, which suit real providers.
+        A family or its name. By default, the first that suits the history and learns each provider separately, such as
+        day types with a dispersion per provider.
     options
-        Of the family's ``fit``; those that are None are left out.
+        Options of the family's ``fit``; those that are None are ignored.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def fit(history: History, family: str | type[Family] | None = None, **options: A
     passed = {name: value for name, value in options.items() if value is not None}
     accepted = {*fit_options, *parameters}
     for name in passed:
-        if name not in accepted and name not in _HARMLESS:
+        if name not in accepted and name not in _GENERAL_OPTIONS:
             raise ParameterError(f"{name} is not an option for fitting {family_class.__name__} to these days")
     return family_class.fit(history, **{name: value for name, value in passed.items() if name in accepted})
 
@@ -65,7 +65,7 @@ def default_family(reduction: Reduction) -> type[Family] | None:
 
 @dataclasses.dataclass(frozen=True)
 class Learner:
-    """A way to learn a model: a family and options of its fit, to all days of a history or to the last ones alone.
+    """A function that learns a model: a family with options of its fit, to all days or only the most recent ones.
 
     Examples
     --------
@@ -81,20 +81,20 @@ class Learner:
     recent: int | None = None
 
     def __call__(self, history: History) -> Fitted:
-        """Learn the model."""
+        """Fit the family to a history."""
         days = history if self.recent is None else history.select(days=history.days[-self.recent :])
         return fit(days, self.family, **self.options)
 
 
 def candidates_for(reduction: Reduction, recent: int | None = None, **options: Any) -> dict[str, Learner]:
-    """Return ways to learn a model from a history of these summaries: the textbook's, and by provider.
+    """Return the models to try on a history of these summaries: textbook models, and models of each provider.
 
     Parameters
     ----------
     recent
-        Fit the models that learn each provider also to the last ``recent`` days alone.
+        Also fit the models that learn each provider to only the last ``recent`` days.
     options
-        Of fits; each family takes those that it has. A family whose fit has ``ahead`` is tried with and without drift.
+        Options of fits; each family takes its own. A family whose fit has ``ahead`` is tried with and without drift.
 
     Examples
     --------

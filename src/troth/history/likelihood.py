@@ -1,4 +1,4 @@
-"""The probability of past days under a model, with the terms that cancel in log PMI put back."""
+"""The probability of past days under a model, including the terms that cancel in log PMI."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def log_marginal(model: Any, history: History, days: Indexes | None = None) -> Array:
-    """Log p of everything reported on each day, up to what the models' ``score_measure`` says they leave out.
+    """Return log p of all reports of each day, without the terms that the models' ``score_measure`` names.
 
-    There is one model, or one per provider. Reports of numbers are rows where the history has squares, and otherwise
-    their means. A model without a base measure knows log p only up to terms that depend on its parameters: its days are
-    NaN. ``days`` are numbers of days, by default all.
+    ``model`` is one model, or one per provider. Reports of numbers count as rows if the history has squares, and
+    otherwise as their means. A model without a base measure knows log p only up to terms that depend on its parameters;
+    its days are NaN. ``days`` are indices of days, by default all.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def log_marginal(model: Any, history: History, days: Indexes | None = None) -> A
 
 
 def daily_statistics(model: Any, summaries: Array, reduction: Reduction) -> Array:
-    """Return the statistics of summaries ``(day, provider, entry)``, of one model or of one per provider."""
+    """Return the statistics of summaries ``(day, provider, entry)`` under one model, or one per provider."""
     if isinstance(model, Model):
         return statistics_of(model, summaries, reduction)  # type: ignore[arg-type]
     return np.stack(
@@ -54,5 +54,5 @@ def daily_statistics(model: Any, summaries: Array, reduction: Reduction) -> Arra
 
 
 def score_measure(model: Any) -> str | None:
-    """Return what a model's log scores leave out, or None if they are not comparable with any others."""
+    """Return the terms that a model's log scores leave out, or None if they are not comparable with others."""
     return model.score_measure if isinstance(model, HasBaseMeasure) else None

@@ -1,4 +1,4 @@
-"""Pictures of fits."""
+"""Plots of fits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def plot_fit(learned: Fitted, history: History, path: Any = None) -> Any:
-    """Draw a fit; needs matplotlib (the extra ``plots``)."""
+    """Plot a fit; needs matplotlib (the extra ``plots``)."""
     figure = new_figure(10.5, 7.4)
     axes = figure.subplots(2, 2).ravel()
     learned.draw(axes[:3], history)
@@ -27,7 +27,7 @@ def plot_fit(learned: Fitted, history: History, path: Any = None) -> Any:
 
 
 def _draw_calibration(axes: Any, predicted_means: Array | None, history: History) -> None:
-    """Draw the mean that peers predict of a provider against what it reported."""
+    """Plot the means that peers predict against the means that providers reported."""
     reports = history.present & (history.rows > 0)
     if predicted_means is None or not reports.any():
         axes.set_axis_off()

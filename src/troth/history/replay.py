@@ -1,4 +1,4 @@
-"""A stretch of days, paid under a model fitted to other days: honest reports, and one provider's lies at a time."""
+"""Payments on a stretch of days under a model fitted to other days, for honest reports and for lies."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from troth.history.splits import Split
     from troth.mechanisms import Rule
 
-_REHEARSED_DRAWS = 16  # of a rule that draws
-_REHEARSED = 120  # the last public days, on which a liar tries what it will send
+_REHEARSAL_DRAWS = 16  # of rules that draw
+_REHEARSAL_DAYS = 120  # recent public days on which a liar tries its lies
 
 
 class Replay:
@@ -50,14 +50,14 @@ class Replay:
 
     @property
     def payable(self) -> Mask:
-        """Where a report can be paid. A rule that waits for the next day cannot pay the last one."""
+        """A mask of reports that can be paid; a rule that waits for the next day cannot pay the last one."""
         paid = self.present.copy()
         if self.rule.days > 1:
             paid[-1] = False
         return paid
 
     def honest(self, progress: Callable[[float], None] | None = None) -> Array:
-        """Return what the actual reports earned, NaN where a report cannot be paid."""
+        """Return the shares of the actual reports, NaN if a report cannot be paid."""
         share, paid = self._shares(self.reported, progress), self.payable
         if np.isnan(share[paid]).any():
             day, provider = (int(i) for i in np.argwhere(np.isnan(share) & paid)[0])
@@ -71,9 +71,9 @@ class Replay:
     def lying(
         self, lie: SummaryLie | RowLie, number: int, progress: Callable[[float], None] | None = None
     ) -> tuple[Array, Mask]:
-        """Return what everybody would have earned by a lie, and where it would have been refused.
+        """Return the shares that each provider would have earned by a lie, and a mask of refusals.
 
-        ``progress`` is called with the part that is done: one for what each provider reports, and one for the payments.
+        ``progress`` is called with the fraction that is done: one step per provider, and one for the payments.
         """
         reported = self.summaries[self.split.paid].copy()
         unknown = np.zeros(reported.shape[1], dtype=bool)
@@ -87,12 +87,13 @@ class Replay:
                 progress((provider + 1) / (providers + 1))
         own = self._statistics(reported, np.ones_like(self.present))
         ruled_out = impossible(self.evidence, own)
-        share = self._shares(np.where(ruled_out[..., None], 0.0, own), within(progress, providers, providers + 1))
+        in_payment = scaled_progress(progress, providers, providers + 1)
+        share = self._shares(np.where(ruled_out[..., None], 0.0, own), in_payment)
         refused = ruled_out | np.isnan(share)
         return np.where(unknown, np.nan, np.where(refused, 0.0, share)), refused & ~unknown
 
     def _lie(self, lie: SummaryLie | RowLie, provider: int, knowledge: Knowledge) -> Array:
-        """Return what a provider reports, ``(day, entry)``: its changed summaries, or those of its changed rows."""
+        """Return a provider's lie, ``(day, entry)``: its changed summaries, or the summaries of its changed rows."""
         if isinstance(lie, SummaryLie) and lie.suits_reduction(knowledge.reduction):
             return lie.change_summary(knowledge)
         assert isinstance(lie, RowLie)  # noqa: S101 (it was chosen)
@@ -101,7 +102,7 @@ class Replay:
         changed = np.zeros((len(self.split.paid), history.reduction.width))
         for day in np.flatnonzero(self.present[:, provider]):
             table = history.tables[history.days[self.split.paid[day]], history.providers[provider]]  # type: ignore[index]
-            rows = rng.permutation(table)  # they are sorted, and some lies are about the first rows
+            rows = rng.permutation(table)  # tables are sorted, and some lies change the first rows
             z, y = lie.change_rows(rng, model, (rows[:, :-1], rows[:, -1]))
             changed[day] = history.reduction.of_rows(np.column_stack([z, y]))
         return changed
@@ -133,7 +134,7 @@ class Replay:
         )
 
     def _rehearse(self, provider: int, lie: SummaryLie) -> Array:
-        """Return what a provider would have earned by a lie on each of the last public days."""
+        """Return what a provider would have earned by a lie on each recent public day."""
         if lie not in self._earned:
             earned, _ = self._rehearsal.lying(lie, 0)
             self._earned[lie] = np.where(self._rehearsal.payable, earned, np.nan)
@@ -141,18 +142,18 @@ class Replay:
 
     @cached_property
     def _rehearsal(self) -> Replay:
-        """The last fitted days, replayed under the model that will pay."""
-        public = self.split._replace(paid=self.split.fitted[-_REHEARSED:])
-        rule = self.rule.drawing(_REHEARSED_DRAWS)
+        """A replay of the last fitted days under the model that will pay."""
+        public = self.split._replace(paid=self.split.fitted[-_REHEARSAL_DAYS:])
+        rule = self.rule.drawing(_REHEARSAL_DRAWS)
         return Replay(self.history, self.model, rule, public, (*self.seed[:1], self.seed[1] + 1), self.groups)
 
     def _statistics(self, summaries: Array, present: Mask | None = None) -> Array:
-        """Statistics ``(day, provider, statistic)``; zeros for providers who did not report."""
+        """Return statistics ``(day, provider, statistic)``, zeros for providers who did not report."""
         t = daily_statistics(self.model, summaries, self.history.reduction)
         return np.where((self.present if present is None else present)[..., None], t, 0.0)
 
     def _shares(self, own: Array, progress: Callable[[float], None] | None) -> Array:
-        key = np.random.default_rng([*self.seed, 0x50AD])  # truth and every lie face the same draws of the rule
+        key = np.random.default_rng([*self.seed, 0x50AD])  # the rule makes the same draws for the truth and all lies
         this_round = Round(
             self.model,
             self.reported,
@@ -166,6 +167,6 @@ class Replay:
         return self.rule.evaluate(this_round if own is self.reported else this_round.with_own(own)).share
 
 
-def within(progress: Callable[[float], None] | None, done: int, steps: int) -> Callable[[float], None] | None:
-    """Return what says how much of one of several steps is done, as a part of all."""
+def scaled_progress(progress: Callable[[float], None] | None, done: int, steps: int) -> Callable[[float], None] | None:
+    """Return a callback for the progress of one of several steps that reports the progress of all."""
     return None if progress is None else lambda part: progress((done + part) / steps)

@@ -1,4 +1,4 @@
-"""How a backtest splits days: into stretches that are paid, and the days that the model is fitted to."""
+"""How a backtest splits days into stretches to pay and days to fit the model to."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ SPLITS = {
         "the model describes these days, and says nothing about a future that drifts away from them"
     ),
 }
-"""How days are split, and what that means."""
+"""Ways to split days, with descriptions."""
 
 _STRETCHES = 5
-_MIN_FIRST_FIT = 30  # days of the first fit, where half of the history has as many
+_MIN_FIRST_FIT = 30  # days of the first fit, if half of the history has this many
 
 
 class Split(NamedTuple):
-    """Days that are paid, and the days that the model is fitted to."""
+    """Indices of the days to pay, and of the days to fit the model to."""
 
     paid: Indexes
     fitted: Indexes
 
 
 def first_days(days: int) -> int:
-    """Return how many days the first fit of a rolling origin has: a quarter, but 30 if that is at most half of them.
+    """Return the number of days of the first fit of a rolling origin: a quarter, but at least 30, or half if fewer.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def first_days(days: int) -> int:
 
 
 def split_days(days: int, split: str, folds: int | None, gap: int, first: int | None) -> list[Split]:
-    """Cut days into stretches of at least three; with each come the days to fit on. Parameters are as of `backtest`."""
+    """Split days into stretches of at least three, with the days to fit each; parameters are those of `backtest`."""
     if split not in SPLITS:
         raise ParameterError(f"there is no split {split!r}; there are {', '.join(SPLITS)}")
     rolling = split == "rolling"
@@ -53,18 +53,21 @@ def split_days(days: int, split: str, folds: int | None, gap: int, first: int | 
         return (first_days(days) if first is None else first) if rolling else 0
 
     start = before_first(days)
-    least = 1 if rolling else 2
-    folds = max(least, min(_STRETCHES, (days - start) // 3)) if folds is None else folds
+    min_folds = 1 if rolling else 2
+    folds = max(min_folds, min(_STRETCHES, (days - start) // 3)) if folds is None else folds
     if start < rolling and first is not None:
         raise DataError(f"a rolling origin needs at least 1 day before its first stretch, not {first}")
-    if folds < least or gap < 0:
-        raise DataError(f"a backtest needs at least {least} stretches and a gap of at least 0, not {folds} and {gap}")
+    if folds < min_folds or gap < 0:
+        raise DataError(
+            f"a backtest needs at least {min_folds} stretches and a gap of at least 0, not {folds} and {gap}"
+        )
     if folds > (days - start) // 3:
-        needed = next(many for many in count(3 * folds) if many - before_first(many) >= 3 * folds)
+        needed = next(enough for enough in count(3 * folds) if enough - before_first(enough) >= 3 * folds)
         after = f" after the {'days of a first fit' if first is None else f'first {first}'}" if rolling else ""
         raise DataError(
             f"{days} days are too few for {folds} stretch{'es' * (folds > 1)} of at least 3 days{after}: that "
-            f"takes {needed} days" + (", so ask for fewer stretches, or give a longer history" if folds > least else "")
+            f"takes {needed} days"
+            + (", so ask for fewer stretches, or give a longer history" if folds > min_folds else "")
         )
     order = np.arange(days)
     splits = []

@@ -1,4 +1,4 @@
-"""The payment rules: from log PMI to shares of a budget. They know no family, and no currency."""
+"""The payment rules: from log PMI to shares of a budget, independent of families and currencies."""
 
 from troth.mechanisms import divergences
 from troth.mechanisms.bonded import Bonded

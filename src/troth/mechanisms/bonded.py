@@ -1,4 +1,4 @@
-"""Bonds against fake data: only what exceeds the empty share is paid, and it can be negative."""
+"""Bonds against fake data: pay the share minus the empty share, which can be negative."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ _BEFORE, _EMPTY = "share_before_bond", "empty_share_before_bond"
 @delegates("rule", "strict", "strict_when", "free_lies", "symmetry", "price_scale", "check_payable")
 @dataclass(frozen=True)
 class Bonded(Rule):
-    """Pay cap·(share − e)/(1 − e) of another rule, where e is its empty share.
+    """Pay cap·(share − e)/(1 − e) for the share and the empty share e of another rule.
 
-    A bond only adds and multiplies constants, so it is as truthful as the rule behind it.
+    A bond is affine in the share, so it is as truthful as the underlying rule.
 
-    Where e depends on what peers report, as under `Brier`, it is cap·(share − e): dividing by 1 − e would make some
-    outcomes count more than others, and lies pay. Data that are independent of θ then earn at most nothing in
-    expectation (up to the ε of a clipped range), honest data at least nothing given the data, and an empty report
-    exactly nothing. Payments can be negative, down to a deposit that every provider must make: the rule is individually
-    rational in expectation only.
+    If e depends on peers' reports, as under `Brier`, the payment is cap·(share − e): dividing by 1 − e would weight
+    outcomes unequally and make lies profitable. Data that are independent of θ earn at most 0 in expectation (up to the
+    ε of a clipped range), honest data at least 0 in expectation given the data, and an empty report exactly 0. Payments
+    can be negative, down to minus the deposit of each provider: the rule is individually rational only in expectation.
 
     Examples
     --------
@@ -58,7 +57,7 @@ class Bonded(Rule):
 
     @property
     def term_labels(self) -> Mapping[str, str]:  # type: ignore[override]
-        """The names of the numbers of a breakdown: of the rule behind it, and of both sides of the bond."""
+        """The labels of the underlying rule's terms, and of the two shares that the bond subtracts."""
         return {**self.rule.term_labels, _BEFORE: "share before the bond", _EMPTY: "empty share before the bond"}
 
     @property
@@ -69,21 +68,21 @@ class Bonded(Rule):
         inner = self.rule._evaluate(this_round)
         empty = self.rule.evaluate_empty(this_round)
         terms = {**inner.terms, _BEFORE: inner.share, _EMPTY: empty}
-        return replace(inner, share=(inner.share - empty) / self._room(empty), terms=terms)
+        return replace(inner, share=(inner.share - empty) / self._divisor(empty), terms=terms)
 
     def contradicted(self, this_round: Round, /) -> Any:
-        """Return nobody: the bonded rule handles contradictions itself."""
+        """Return an all-false mask: the underlying rule handles contradictions."""
         return np.zeros(this_round.own.shape[:-1], dtype=bool)
 
     def deposit(
         self, model: Models, statistics: Array, *, budget: Amount, weights: Shares | None = None, **reports: Any
     ) -> Array:
-        """Return the most that each provider can lose, to be deposited beforehand: cap·e/(1 − e), or the cap."""
+        """Return each provider's deposit, its maximum loss: cap·e/(1 − e), or the cap if e depends on peers."""
         shares = self.deposit_shares(Round(model, statistics, **reports))
         return self.cap(np.shape(statistics)[-2], budget=budget, weights=weights) * np.asarray(shares, dtype=np.float64)
 
     def deposit_shares(self, this_round: Round, /) -> Any:
-        """e/(1 − e), or all where e depends on peers."""
+        """Return e/(1 − e), or 1 if e depends on peers."""
         if not self.rule.constant_empty_share:
             return np.full(this_round.statistics.shape[:-1], Fraction(1), dtype=object)
         empty = self.rule.evaluate_empty(this_round)
@@ -131,21 +130,21 @@ class Bonded(Rule):
         fixed = self.rule.fixed_empty_share
         empty = rounded_from(figures.terms[_EMPTY]) if fixed is None else Span(fixed, fixed)
         if self.rule.constant_empty_share and fixed is None and empty.high >= 1:
-            return None  # rounded, it does not say by how much the room above it stretches shares
-        ends = ((share, np.asarray(held_back)) for share, held_back in zip(before, reversed(empty), strict=True))
-        return Span(*(float((share - held_back) / self._room(held_back)) for share, held_back in ends))
+            return None  # a rounded e near 1 does not determine 1/(1 − e)
+        ends = ((share, np.asarray(e)) for share, e in zip(before, reversed(empty), strict=True))
+        return Span(*(float((share - e) / self._divisor(e)) for share, e in ends))
 
     def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
-        """Stretch what a lie can gain under the rule behind it, as shares are stretched."""
+        """Divide the margin of the underlying rule's claim by 1 − e, like shares."""
         claim = self.rule.truthful(model, rows, values)
         if not claim.margin:
             return claim
         empty = self.rule.evaluate_empty(empty_round(model, len(rows), self.rule.days))
-        margin = claim.margin / float(self._room(empty).min())
+        margin = claim.margin / float(self._divisor(empty).min())
         return replace(claim, text=f"{claim.text}, which the bond stretches to {margin:.3g}", margin=margin)
 
     def more_claims(self) -> list[Claim]:
-        """Return the claims of the rule behind it, whose shares are before the bond."""
+        """Return the claims of the underlying rule, which are about shares before the bond."""
         before = "shares before the bond subtracts the empty share"
         return [replace(claim, text=f"{claim.text} ({before})") for claim in self.rule.more_claims()]
 
@@ -153,13 +152,13 @@ class Bonded(Rule):
         text = "a payment can be negative, down to the deposit"
         return [Claim("individually rational", "refuted", text, "definition of bonds"), self.rule.feasible()[1]]
 
-    def _room(self, empty: Array) -> Array:
-        """Return what lies between the empty share and the cap, if that is fixed beforehand."""
+    def _divisor(self, empty: Array) -> Array:
+        """Return 1 − e, or 1 if e depends on peers or equals 1."""
         return np.where((empty < 1) & self.rule.constant_empty_share, 1 - empty, 1.0)
 
 
 def _deposit_share(empty_share: float) -> Fraction:
-    """e/(1 − e), where e is the simplest fraction that rounds to the empty share, 1/5 for 0.2."""
+    """Return e/(1 − e) for the simplest fraction e that rounds to the empty share, such as 1/5 for 0.2."""
     exact = Fraction(empty_share)
     simple = exact.limit_denominator(10**6)
     exact = simple if float(simple) == empty_share else exact

@@ -1,4 +1,4 @@
-"""Why providers earn what they earn: the numbers behind shares, and the steps that explain them."""
+"""The numbers behind providers' shares, and the steps that explain them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Figures:
     log_pmi
         Log PMI of the report with its peers', in nats.
     score, low, high
-        What is put on a scale, and the scale; None where nothing is scored.
+        The score and the ends of its scale; None without a score.
     terms
-        The parts of the score, by their keys.
+        The components of the score, by key.
     share, empty_share
-        The shares of the cap that are paid, and that an empty report would have been paid.
+        The share of the cap that is paid, and the share that an empty report would have been paid.
     note
         Anything else that the provider should know.
     """
@@ -48,9 +48,9 @@ class Figures:
 class Breakdown:
     """The `Figures` behind all shares: arrays with one entry per provider (and day).
 
-    A share is where the score lies on the scale from ``low`` to ``high``, unless the rule says otherwise in its
-    ``steps`` and ``share_shown``; without a score nothing is explained. ``labels`` has the terms in words, and
-    ``noted`` says whom the note concerns.
+    A share is the position of the score on the scale from ``low`` to ``high``, unless the rule overrides ``steps`` and
+    ``share_shown``. Without a score nothing is explained. ``labels`` describes the terms, by key, and ``noted`` is a
+    mask of the shares that the note concerns.
     """
 
     share: Array
@@ -86,7 +86,7 @@ class Breakdown:
         )
 
     def explain(self, *index: int) -> str:
-        """Explain one provider's share in words, for an index such as ``(provider,)`` or ``(day, provider)``.
+        """Return an explanation of one provider's share, for an index such as ``(provider,)`` or ``(day, provider)``.
 
         Examples
         --------
@@ -108,12 +108,12 @@ class Breakdown:
 
 
 def join_days(days: Sequence[Breakdown]) -> Breakdown:
-    """Join breakdowns of days, each ``(..., day, provider)``; NaN where a day has not a number that others have."""
+    """Concatenate breakdowns ``(..., day, provider)`` along days, with NaN for numbers that a day lacks."""
 
     def joined(numbers: Iterable[Any]) -> Array:
         parts = zip(numbers, days, strict=True)
-        spread = (np.broadcast_to(np.nan if part is None else part, day.share.shape) for part, day in parts)
-        return np.concatenate(list(spread), axis=-2)
+        arrays = (np.broadcast_to(np.nan if part is None else part, day.share.shape) for part, day in parts)
+        return np.concatenate(list(arrays), axis=-2)
 
     keys = dict.fromkeys(key for day in days for key in day.terms)
     terms = {key: joined(day.terms.get(key) for day in days) for key in keys}
@@ -124,7 +124,7 @@ def join_days(days: Sequence[Breakdown]) -> Breakdown:
 
 @dataclass(frozen=True)
 class Scale:
-    """Where a score lies between its ends, and where an empty report would lie, as a share of the way up."""
+    """A score, the ends of its scale, and the position of an empty report on it, from 0 to 1."""
 
     score: float
     low: float
@@ -134,18 +134,18 @@ class Scale:
 
 @dataclass(frozen=True)
 class Line:
-    """A place in a line, from what fits a report best to what fits it worst, and what the rule calls it.
+    """A place in a line, ordered from the best fit of a report to the worst, with the rule's descriptions.
 
     Attributes
     ----------
     count
-        How many others stand in the line; None if it has all that could stand there, each with its probability.
+        The number of other members of the line; None if it contains everything possible, weighted by probability.
     above, tied
-        How many of the others, or how probable ones, fit better and equally well.
+        The number, or the probability, of others that fit better and equally well.
     real, drawn
-        What has the place, and what else stands in the line, such as "the real peers" and "decoys".
+        The names of the member at this place and of the others, such as "the real peers" and "decoys".
     title, label, value
-        The place in a sentence, and as a line of a table, such as "decoys that fit better" and "12 of 999".
+        The place as a sentence, and as a row of a table, such as "decoys that fit better" and "12 of 999".
     """
 
     count: int | None
@@ -165,15 +165,15 @@ class Step:
     Attributes
     ----------
     title, formula
-        What happens in it, such as "The score", and how, in LaTeX.
+        The title, such as "The score", and the formula in LaTeX.
     terms
-        Parts in words, with their values.
+        The inputs, as labels and values.
     symbol, value, calculation
-        What comes out, such as "score" and "1.0444", and how, such as "0.7311 + 0.3133".
+        The result, such as "score" and "1.0444", and its calculation, such as "0.7311 + 0.3133".
     meaning
         The step in sentences.
     scale, line
-        What to draw: where the score lies on its scale, or a place in a line.
+        The picture: the score on its scale, or a place in a line.
     """
 
     title: str
@@ -188,10 +188,10 @@ class Step:
 
 
 def step_on_scale(figures: Figures) -> Step:
-    """Return the step from a score to a share: how far up the scale the score lies."""
+    """Return the step from a score to a share: the position of the score on its scale."""
     score, low, high = figures.score, figures.low, figures.high
     if score is None or low is None or high is None:
-        raise ValueError("nothing is scored")
+        raise ValueError("there is no score")
     inside = figures.share not in (0.0, 1.0)
     return Step(
         "From score to share",
@@ -205,9 +205,10 @@ def step_on_scale(figures: Figures) -> Step:
 
 
 def normalise(score: Array, low: float, high: float, lenient: bool = False) -> Array:
-    """Put scores on the scale from low to high, as shares; one that lies outside stops the round, or is NaN.
+    """Map scores between low and high to shares between 0 and 1.
 
-    A difference in the last digits, as rounding makes it, is forgiven; more than that is an error with the provider.
+    Scores that are outside by no more than rounding errors are clipped. Any other score outside raises an error that
+    names the provider or, if ``lenient``, becomes NaN.
     """
     slack = 1e-9 * (1 + abs(low) + abs(high))
     outside = ~((score >= low - slack) & (score <= high + slack))

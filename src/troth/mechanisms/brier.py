@@ -21,31 +21,32 @@ if TYPE_CHECKING:
     from troth.mechanisms.round import Round
 
 
-_NEEDED = "Brier needs finitely many possible datasets with known p(data|θ)"
+_REQUIREMENT = "Brier needs finitely many possible datasets with known p(data|θ)"
 _FORMS = {"unordered": "unordered", "paper": "the paper's"}
 
 
 @contextmanager
-def _naming_other_rules() -> Iterator[None]:
-    """Name what the rule needs, and rules that need less, if a model cannot predict the peers."""
+def _suggesting_other_rules() -> Iterator[None]:
+    """Add the rule's requirement and alternative rules to the error of a model that cannot predict peers."""
     try:
         yield
     except MissingCapabilityError as error:
-        raise MissingCapabilityError(f"{_NEEDED}: {error}; use SyntheticPeers or MultiDay") from error
+        raise MissingCapabilityError(f"{_REQUIREMENT}: {error}; use SyntheticPeers or MultiDay") from error
 
 
 @dataclass(frozen=True)
 class Brier(Rule):
     """Pay cap·(1 − ½ Σ_D (p(D|own) − 1[D = peers'])²), for models whose p(data|θ) is known.
 
-    Nothing is enumerated: Σ p² is a quadratic form in the posterior (erratum E12). Peers whose rows are i.i.d. given θ
-    are one dataset for each model. Where a provider's rows share an effect, each peer's dataset is predicted by itself.
+    No datasets are enumerated: Σ p² is a quadratic form in the posterior (erratum E12). Peers of one model whose rows
+    are i.i.d. given θ are pooled into one dataset. If a provider's rows share a random effect, each peer's dataset is
+    predicted separately.
 
     Parameters
     ----------
     form
         ``"unordered"``, the default, scores datasets up to the order of their rows. ``"paper"`` is 1 − Σ_D(…)²/|D| over
-        sequences, as printed, where the incentive vanishes as peers have more rows.
+        sequences, as printed in the paper; its incentive vanishes as the number of peers' rows grows.
 
     Examples
     --------
@@ -85,31 +86,31 @@ class Brier(Rule):
         return Breakdown(share, this_round.log_pmi(), share, 0.0, 1.0, terms)
 
     def _forecast(self, this_round: Round, unordered: bool) -> Forecast:
-        """Predict everybody's peers: pooled where rows are i.i.d. given θ, and otherwise one by one."""
+        """Predict each provider's peers: pooled if rows are i.i.d. given θ, otherwise one by one."""
         classes = this_round.providers_by_model
         pooled = {model: members for model, members in classes.items() if isinstance(model, PredictsPooledPeers)}
         if len(pooled) == len(classes):
             peers = [(model, self._peer_counts(model, members, this_round)) for model, members in pooled.items()]
-            with _naming_other_rules():
+            with _suggesting_other_rules():
                 return next(iter(pooled)).forecast(this_round.own, peers, unordered)
         separate = {model: members for model, members in classes.items() if isinstance(model, PredictsPeersSeparately)}
         if len(separate) < len(classes):
-            unknown = next(model for model in classes if model not in separate)
+            unsupported = next(model for model in classes if model not in separate)
             raise MissingCapabilityError(
-                f"{_NEEDED}, which {type(unknown).__name__} does not offer; use SyntheticPeers or MultiDay"
+                f"{_REQUIREMENT}, which {type(unsupported).__name__} does not offer; use SyntheticPeers or MultiDay"
             )
         rows = this_round.count_rows()
-        with _naming_other_rules():
+        with _suggesting_other_rules():
             terms = [
                 model.forecast_terms(this_round.statistics[..., members, :], rows[..., members], unordered)
                 for model, members in separate.items()
             ]
         joined = np.concatenate(terms, axis=-2)[..., np.argsort(np.concatenate(list(separate.values()))), :]
-        return next(iter(separate)).forecast_apart(this_round.own, leave_one_out(joined, this_round.groups))
+        return next(iter(separate)).forecast_separately(this_round.own, leave_one_out(joined, this_round.groups))
 
     @staticmethod
     def _peer_counts(model: PredictsPooledPeers, members: list[int], this_round: Round) -> Array:
-        """For every provider the counts of its peers that have this model."""
+        """Return, for each provider, the pooled counts of its peers with this model."""
         rows = None if this_round.rows is None else this_round.count_rows()[..., members]
         counts = model.counts(this_round.statistics[..., members, :], rows)
-        return leave_one_out(this_round.among_all(counts, members), this_round.groups)
+        return leave_one_out(this_round.scatter(counts, members), this_round.groups)

@@ -1,7 +1,7 @@
 """Decoys: peers drawn from the model with the designs of the real ones.
 
-Providers that face the same design share their decoys, so equal reports are paid equally, and what is drawn does not
-depend on the order of providers.
+Providers that face the same design share their decoys, so equal reports are paid equally, and draws do not depend on
+the order of providers.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from troth.mechanisms.panels import Panels
     from troth.mechanisms.round import Round
 
-_AT_ONCE = 32  # decoys that are drawn together however wide statistics are: they share the work on their design
-_SEARCH_FROM = 64  # decoys, from which a search of ordered ones scores fewer than all
+_MIN_BLOCK = 32  # decoys drawn together, however wide statistics are: they share the work on their design
+_MIN_SORTED = 64  # decoys from which bisection scores fewer than all of them
 
 
 @dataclass(frozen=True)
 class Part:
-    """The peers of one model within a design: columns of the pooled design.
+    """The peers of one model, as columns of the pooled design.
 
-    Where a provider's rows share an effect, peers are drawn one by one. Columns then say how many peers there are of
-    each of the ``kinds``, which are designs of single peers.
+    If a provider's rows share a random effect, peers are drawn one by one. Columns then count the peers of each of the
+    ``kinds``, which are designs of single peers.
     """
 
     model: SamplesStatistics
@@ -53,17 +53,17 @@ class Part:
 
 
 class Lines:
-    """Everybody's real peers and the design of their decoys: one line for each provider and panel of each round.
+    """The real peers and the design of the decoys of each line: one line per round, provider and panel.
 
-    Without ``panels`` all peers are pooled. Where the real peers of a line contradict each other, which
-    ``contradict`` says, everything in it ties.
+    Without ``panels`` all peers are pooled. ``contradict`` marks the lines whose real peers contradict each other; all
+    members of such a line tie.
 
     Attributes
     ----------
     own, real
         The report of each line, and the sum of its real peers' reports, ``(line, statistic)``.
     rounds, per_round
-        How many rounds there are, and how many lines in each.
+        The number of rounds, and of lines in each.
     parts, designs
         The peers of each model, and the design of all peers of each line, ``(line, design)``.
     """
@@ -79,7 +79,7 @@ class Lines:
         self.real = real.reshape(-1, shape[-1])
         self.contradict = impossible(self.model, self.real)
         if self.contradict.any():
-            # as if nobody had reported: all members of the line tie, whatever the own report is (erratum E16)
+            # as if nobody had reported: all members of the line tie, whatever the report (erratum E16)
             self.own, self.real = (np.where(self.contradict[:, None], 0.0, t) for t in (self.own, self.real))
         self.parts: list[Part] = []
         designs = []
@@ -93,12 +93,12 @@ class Lines:
                 design = (
                     (design_of_row[:, None] == np.arange(len(kinds))).astype(np.float64).reshape(*design.shape[:2], -1)
                 )
-            designs.append(self.sum_peers(this_round.among_all(design, members)))
+            designs.append(self.sum_peers(this_round.scatter(design, members)))
             self.parts.append(Part(model, slice(start, start + design.shape[-1]), kinds))
             start += design.shape[-1]
         joined = designs[0] if len(designs) == 1 else np.concatenate(designs, axis=-1)
         self.designs = joined.reshape(-1, start)
-        self._answers: int | None = None  # how many entries answers change, if these alone are drawn
+        self._answers: int | None = None  # the width of answer parts, if only these are drawn
         if all(isinstance(model, HasAnswerPart) for model in (self.model, *(part.model for part in self.parts))):
             self._answers = cast("HasAnswerPart", self.model).answer_part(self.real).shape[-1]
         self._width = shape[-1] if self._answers is None else self._answers
@@ -108,13 +108,13 @@ class Lines:
         return any(part.kinds is not None for part in self.parts)
 
     def log_pmi(self) -> Array:
-        """Return log PMI with the real peers, ``(round, line)``: NaN where a report is impossible."""
+        """Return log PMI with the real peers, ``(round, line)``, or NaN if a report is impossible."""
         return log_pmi(self.model, self.own, self.real).reshape(self.rounds, self.per_round)
 
     def place_among_drawn(self, ahead: Array, strict: bool, rng: Generator) -> Places:
         """Draw decoys, and return the places of the real peers among them, ``(round, line)`` each.
 
-        ``ahead`` has 1 for the decoys that the lot puts before the real peers, and 0 for the others,
+        ``ahead`` is 1 for decoys that random tie-breaking puts before the real peers, and 0 for the others,
         ``(decoy, round)``.
         """
         decoys = len(ahead)
@@ -122,10 +122,10 @@ class Lines:
             return self.place_among(draw_peers(self._round, decoys, self._answers), ahead, strict, self._answers)
         counts, done = np.zeros((4, len(self.own))), 0
         key = rng.bytes(32)
-        ordered = isinstance(self.model, OrdersPeers) and not strict and decoys >= _SEARCH_FROM and len(self.parts) == 1
+        ordered = isinstance(self.model, OrdersPeers) and not strict and decoys >= _MIN_SORTED and len(self.parts) == 1
         for lines, rounds, local, design in self._blocks(decoys):
-            own_rng = rng if self._panels is None else self._keyed(key, design[0])
-            size = max(_AT_ONCE, BLOCK // max(1, len(rounds) * self._width))
+            own_rng = rng if self._panels is None else self._seeded_by(key, design[0])
+            size = max(_MIN_BLOCK, BLOCK // max(1, len(rounds) * self._width))
             for start in range(0, decoys, size):
                 stop = min(start + size, decoys)
                 members = self._draw(own_rng, (stop - start, len(rounds)), design)
@@ -144,15 +144,15 @@ class Lines:
                 for begin in range(0, len(lines), chunk):
                     part = slice(begin, begin + chunk)
                     faced: Any = part if one_line_per_design else local[part]
-                    compared = self._comparison(lines[part], strict, self._answers is not None)
+                    compared = self._comparer(lines[part], strict, self._answers is not None)
                     counts[:, lines[part]] += compared(members[:, faced], first[:, faced])
                 self._round.report_progress(done / (decoys * len(self.own)))
         return Places(*counts.reshape(4, self.rounds, self.per_round))
 
     def place_among(self, blocks: Iterable[Array], ahead: Array, strict: bool, answers: int | None = None) -> Places:
-        """Return the same among given decoys, ``(decoy, ..., line, statistic)``, or the part that answers change."""
+        """Like `place_among_drawn`, for given decoys ``(decoy, ..., line, statistic)`` or their answer parts."""
         counts, step = np.zeros((4, len(self.own))), 0
-        compared = self._comparison(slice(None), strict, answers is not None)
+        compared = self._comparer(slice(None), strict, answers is not None)
         for block in blocks:
             first = np.repeat(ahead[step : step + len(block)], self.per_round, axis=1)
             counts += compared(block.reshape(len(block), len(self.own), -1), first)
@@ -160,18 +160,18 @@ class Lines:
         return Places(*counts.reshape(4, self.rounds, self.per_round))
 
     def sum_peers(self, statistics: Array) -> Array:
-        """Return the sums of other statistics over the same peers, ``(round, line, statistic)``."""
+        """Sum other statistics over the same peers, ``(round, line, statistic)``."""
         t = statistics.reshape(-1, *statistics.shape[-2:])
         return leave_one_out(t, self._round.groups) if self._panels is None else self._panels.sum(t)
 
     def _blocks(self, decoys: int) -> Iterator[tuple[Indexes, Indexes, Indexes, Array]]:
-        """Yield lines that face some designs: their numbers, the round of each design, and which design they face.
+        """Yield blocks of lines: their indexes, the round of each design, each line's design, and the designs.
 
-        With panels, and where peers are drawn one by one, a block has one design, in any number of rounds.
+        With panels, or if peers are drawn one by one, a block has a single design, in any number of rounds.
         """
         designs, design_of_line = distinct_designs(self.designs)
-        of_round = np.repeat(np.arange(self.rounds), self.per_round)
-        pairs, row = np.unique(design_of_line * self.rounds + of_round, return_inverse=True)
+        round_of_line = np.repeat(np.arange(self.rounds), self.per_round)
+        pairs, row = np.unique(design_of_line * self.rounds + round_of_line, return_inverse=True)
         design_of_row, round_of_row = np.divmod(pairs, self.rounds)
         order = np.argsort(row.ravel(), kind="stable")
         ends = np.searchsorted(row.ravel()[order], np.arange(len(pairs) + 1))
@@ -187,8 +187,8 @@ class Lines:
             yield lines, round_of_row[start:stop], row.ravel()[lines] - start, designs[design_of_row[start:stop]]
             start = stop
 
-    def _keyed(self, key: bytes, design: Array) -> Generator:
-        """Return a generator that depends on the seed of the round and on a design alone."""
+    def _seeded_by(self, key: bytes, design: Array) -> Generator:
+        """Return a generator that depends only on the round's key and on a design."""
         digest = sha256(key)
         for part in self.parts:
             columns = design[part.columns]
@@ -213,11 +213,11 @@ class Lines:
                     total += draw(rng, theta, kind)
         return total
 
-    def _comparison(self, lines: Any, strict: bool, answers: bool) -> Callable[..., Array]:
-        """Return what compares some lines with blocks of decoys, ``(decoy, line, entry)``, and lots.
+    def _comparer(self, lines: Any, strict: bool, answers: bool) -> Callable[..., Array]:
+        """Return a function that compares lines with a block of decoys ``(decoy, line, entry)``, given ``ahead``.
 
-        Decoys are statistics, or with ``answers`` what answers change of them. Where log evidence is an integral, what
-        other reports of the same round scored is cached.
+        Decoys are statistics or, with ``answers``, their answer parts. If log evidence is an integral, its values are
+        cached for other reports in the same round.
         """
         model: Any = self.model
         own, real = self.own[lines], self.real[lines]
@@ -233,7 +233,8 @@ class Lines:
 
         def compared(decoys: Array, ahead: Array) -> Array:
             counts = np.zeros((4, count))
-            counts[1], counts[2], counts[3] = len(decoys), ahead.sum(axis=0), len(decoys) * strict  # empty: all tie
+            # an empty report ties with all decoys
+            counts[1], counts[2], counts[3] = len(decoys), ahead.sum(axis=0), len(decoys) * strict
             if len(own):
                 counts[:, scored] = compare(on_grid(score(decoys[:, scored])), v_real, ahead[:, scored], strict)
             return counts

@@ -1,6 +1,6 @@
-"""What a payment rule declares: its options, its needs, what is proved about it, and how it explains a share.
+"""What a payment rule declares: its options, its requirements, its proved properties, and its explanations.
 
-A rule declares what differs from the defaults here. All other code asks the rule.
+A rule overrides the defaults here. All other code asks the rule.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from troth.core.settings import Section
     from troth.mechanisms.options import Option
 
-_ABOUT = 0.005  # shares that differ by less are shown as the same
+_SIMILAR = 0.005  # shares that differ by less are described as equal
 NO_LIE_GAINS = "under the model no report has a higher expected payment than the truth"
 
 
 class PriceScale(NamedTuple):
-    """The scale on which a rule pays the log score: its low end, its width and the unit of a share of it."""
+    """The scale on which a rule pays the log score: its low end, its width, and the unit of prices on it."""
 
     low: float
     width: float
@@ -38,25 +38,25 @@ class PriceScale(NamedTuple):
 
 
 class RuleDescription:
-    """All that a rule declares, with defaults that claim nothing and need nothing."""
+    """Everything that a rule declares, with defaults that claim and require nothing."""
 
     purpose: ClassVar[str] = ""
-    """What it is for, in a few words, as a form offers it."""
+    """What the rule is for, in a few words, as shown in forms."""
 
     not_offered: ClassVar[str] = ""
-    """Why no campaign can use it; empty if one can."""
+    """Why campaigns cannot use the rule; empty if they can."""
 
     individually_rational: bool = True
-    """Whether no payment is ever negative, and none above its cap."""
+    """Whether payments are never negative and never above the cap."""
 
     days: int = 1
-    """How many days a payment looks at."""
+    """The number of days that a payment depends on."""
 
     exchangeable: bool = False
-    """Whether rows or features are declared to vary from day to day in a way that nobody can predict."""
+    """Whether numbers of rows or features are declared to vary unpredictably from day to day."""
 
     pays_alone: bool = False
-    """Whether a day with one report is paid, as for an empty one: days are compared, and others need that report."""
+    """Whether a day with a single report is paid, as for an empty report, because other days are compared with it."""
 
     needs_seed: bool = False
     """Whether the rule draws random numbers. A campaign must then commit to a seed."""
@@ -65,17 +65,17 @@ class RuleDescription:
     """Why the rule needs a limit on the rows of a report; empty if it needs none."""
 
     needs_finite_data: bool = False
-    """Whether the rule can pay only if there are finitely many possible datasets."""
+    """Whether the rule requires finitely many possible datasets."""
 
     peer_draws: int = 1
-    """How many times peers are drawn in a round, at most."""
+    """The maximum number of times that peers are drawn in a round."""
 
     constant_empty_share: bool = False
     """Whether the empty share does not depend on peers' reports. Bonds may then be scaled by it."""
 
     @property
     def empty_share_holds(self) -> str:
-        """When an empty report earns the empty share, in words; empty if that depends on this round's peers."""
+        """When an empty report earns the empty share, as text; empty if this depends on the round's peers."""
         return "whatever peers report" if self.constant_empty_share else ""
 
     fixed_empty_share: float | None = None
@@ -88,7 +88,7 @@ class RuleDescription:
     """The number of panels into which peers are split. Each pays a part of a share."""
 
     truthful_by: ClassVar[str] = ""
-    """The theorem by which no lie gains, in every campaign; empty if there is none."""
+    """The theorem by which no lie gains in any campaign; empty if there is none."""
 
     truthful_if: ClassVar[str] = ""
     """What the theorem assumes besides the model."""
@@ -97,28 +97,28 @@ class RuleDescription:
     """Whether permuting providers permutes payments bit for bit."""
 
     strict: bool = False
-    """Whether a report that predicts other peers' data than the truth does earns strictly less."""
+    """Whether a report earns strictly less if it predicts the peers' data differently from the truth."""
 
     strict_when: str = ""
-    """When it is strict, if not always."""
+    """When the rule is strict; empty if always."""
 
     free_lies: str = ""
-    """Which lies are free, if some are known to be."""
+    """Lies that are known to cost nothing; empty if there are none."""
 
     term_labels: ClassVar[Mapping[str, str]] = {}
-    """The terms of a breakdown in words."""
+    """The labels of a breakdown's terms, by key."""
 
     log_pmi_first: bool = True
-    """Whether a share is made of log PMI itself, not of its order alone; an explanation then starts with it."""
+    """Whether a share depends on log PMI itself, not only on its order; explanations then start with log PMI."""
 
     summed_terms: ClassVar[tuple[str, ...]] = ()
     """The terms that add up to the score, if it is a sum."""
 
     score_formula: str = ""
-    """How a score is made, in LaTeX."""
+    """The formula of the score, in LaTeX."""
 
     score_meaning: str = ""
-    """How a score is made, in sentences."""
+    """The score explained in sentences."""
 
     task_meaning: str = "The better your answer fits your peers' answers, the higher your share."
     """What the share of a task means, for the worker who earned it."""
@@ -129,22 +129,22 @@ class RuleDescription:
                 raise self.option_error(name, problem)
 
     def option_error(self, option: str, problem: str) -> ParameterError:
-        """Return an error about an option: alone, or together with the others."""
+        """Return an error about the value of an option, possibly in combination with others."""
         return ParameterError(f"{type(self).__name__}: {option} {problem}", parameter=option, problem=problem)
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The name that people see."""
         return type(self).__name__
 
     @property
     def scale(self) -> ScoreRange:
-        """The scale that scores are put on."""
+        """The scale of scores."""
         return ScoreRange(0.0, 1.0)
 
     @classmethod
     def options(cls) -> dict[str, Option]:
-        """Return the options, by the names of their fields."""
+        """Return the options by field name."""
         fields: tuple[Any, ...] = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
         return {f.name: f.metadata["option"] for f in fields if "option" in f.metadata}
 
@@ -155,7 +155,7 @@ class RuleDescription:
 
     @classmethod
     def from_settings(cls, section: Section) -> Self:
-        """Take the options out of a ``[mechanism]`` table."""
+        """Make a rule from the options in a ``[mechanism]`` table."""
         options = cls.options()
         try:
             return cls(**{name: option.read(section) for name, option in options.items()})
@@ -165,11 +165,11 @@ class RuleDescription:
             raise section.error_at(options[error.parameter].key, error.problem) from None
 
     def refuses(self, model: Model) -> tuple[str, str] | None:
-        """Return the option by which it cannot pay data of a model, and what to choose instead; None if it can."""
+        """Return the option that rules out a model and what to choose instead; None if the rule can pay the model."""
         return None
 
     def to_settings(self) -> dict[str, Any] | None:
-        """Return the ``[mechanism]`` table that makes this rule, or None if none can."""
+        """Return the ``[mechanism]`` table of this rule, or None if it has none."""
         if RULES.get(type(self).__name__) is not type(self):
             return None
         settings: dict[str, Any] = {"rule": type(self).__name__}
@@ -181,7 +181,7 @@ class RuleDescription:
         return settings
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
-        """Explain a share to its provider, from log PMI on."""
+        """Return the steps from log PMI to a share, as explained to its provider."""
         if figures.score is None and figures.note:
             return (Step("Nothing is scored", meaning="The share was fixed without a score."),)
         if figures.score is None:
@@ -197,10 +197,10 @@ class RuleDescription:
         return score, step_on_scale(figures)
 
     def share_shown(self, figures: Figures, /) -> Span | None:
-        """Return what a share can be, given `disclosed` figures; None if they do not determine it.
+        """Return the possible shares given `disclosed` figures; None if the figures do not determine the share.
 
-        A provider compares it with its payment. A note says that the share was not made of the figures. A rule whose
-        share is not where its score lies on the scale overrides this and `steps`: otherwise it is not paid.
+        Providers compare it with their payment. A note means that the share does not follow from the figures. If a
+        rule's share is not the position of its score on the scale, override this and `steps`, or the rule cannot pay.
         """
         span = None if figures.note else share_on_scale(figures)
         return span.within(0.0, 1.0) if span is not None and self.individually_rational else span
@@ -209,20 +209,20 @@ class RuleDescription:
         """Explain why a report on a task has its share, without revealing what peers reported."""
         if not peers:
             return "nobody else worked on it, so it earns the empty share"
-        if abs(share - empty) < _ABOUT:
+        if abs(share - empty) < _SIMILAR:
             return "your answer neither fits nor contradicts your peers' answers"
         return f"your answer {'fits' if share > empty else 'does not fit'} your peers' answers"
 
     def claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
-        """Return what is proved about the rule itself in a campaign, what is refuted, and what is undecided."""
+        """Return the claims about the rule itself in a campaign: proved, refuted or undecided."""
         return [self.truthful(model, rows, values), *self.more_claims(), *self.feasible(), self.symmetry(model)]
 
     def more_claims(self) -> list[Claim]:
-        """Return what is proved about this rule and about few others."""
+        """Return the claims that are specific to this rule."""
         return []
 
     def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
-        """Claim that no lie gains: by a margin of 0, or by up to the margin as a share of the cap."""
+        """Claim that no lie gains more than a margin, as a share of the cap; 0 if no lie gains at all."""
         if self.truthful_by:
             return Claim("truthful", "proved", NO_LIE_GAINS + self.truthful_if, self.truthful_by, 0.0)
         text = f"nothing is known about {self.name}; for few datasets, troth.best_response decides it"
@@ -241,12 +241,12 @@ class RuleDescription:
         return [Claim(name, "proved", text, basis, rests_on="nothing") for name, text in promises.items()]
 
     def symmetry(self, model: Models) -> Claim:
-        """Claim that payments do not depend on who comes first."""
+        """Claim that payments do not depend on the order of providers."""
         if not self.symmetric:
             return Claim("symmetric", "undecided", f"nothing is known about {self.name}", "")
         different = not isinstance(model, Model) and len(set(model)) > 1
-        whom = "providers of the same model and weight" if different else "providers of equal weight"
-        text = f"permuting {whom}, with their groups, permutes payments bit for bit"
+        permuted = "providers of the same model and weight" if different else "providers of equal weight"
+        text = f"permuting {permuted}, with their groups, permutes payments bit for bit"
         return Claim("symmetric", "proved", text, "E13; sums over peers are exact", 0.0, rests_on="nothing")
 
     def price_scale(self, exactly_truthful: bool) -> PriceScale | None:

@@ -1,4 +1,4 @@
-"""The numbers behind a share that a provider is shown, and the shares that are possible given these."""
+"""The rounded figures that a provider sees, and the shares that are possible given these."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Figures)
 
-_DIGITS, _DIGITS_OF_LOG_PMI = 2, 1
-HALF = nextafter(0.5 * 10.0**-_DIGITS, 1.0) * (1 + 1e-9)
-"""How far a number that is shown can be from the one that it was rounded from."""
+_DECIMALS, _LOG_PMI_DECIMALS = 2, 1
+MAX_ROUNDING = nextafter(0.5 * 10.0**-_DECIMALS, 1.0) * (1 + 1e-9)
+"""The maximum rounding error of a figure that is shown."""
 
-SHOWN_SHARE = 5.1e-5
-"""How far a share that is shown with four digits can be from the one that it was rounded from."""
+SHARE_TOLERANCE = 5.1e-5
+"""The maximum rounding error of a share that is shown with four decimals."""
 
 
 class Span(NamedTuple):
-    """From the least to the most that a number can be; an exact one has both the same.
+    """The interval of values that a number can have; its ends are equal if the number is known exactly.
 
     Examples
     --------
@@ -35,52 +35,52 @@ class Span(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Whether it can be one number only."""
+        """Whether there is only one possible value."""
         return self.low == self.high
 
-    def has(self, value: float, slack: float = SHOWN_SHARE) -> bool:
-        """Return whether a number can be this one, up to how shares are rounded."""
+    def contains(self, value: float, slack: float = SHARE_TOLERANCE) -> bool:
+        """Return whether a value is possible, by default up to the rounding of shares."""
         return self.low - slack <= value <= self.high + slack
 
     def __str__(self) -> str:
         return f"{self.low:.4f}" if self.exact else f"{self.low:.4f} to {self.high:.4f}"
 
     def mix(self, part: float, other: Span) -> Span:
-        """Return what it can be with a part of another number mixed in."""
+        """Return the possible values of (1 − part)·this + part·other."""
         ends = ((1 - part) * end + part * end_of_other for end, end_of_other in zip(self, other, strict=True))
         return Span(*ends)
 
     def within(self, low: float, high: float) -> Span:
-        """Return what it can be between two bounds."""
+        """Clip both ends to two bounds."""
         return Span(*(min(max(end, low), high) for end in self))
 
 
 def rounded_from(value: float) -> Span:
-    """Return what a number can be that is shown rounded."""
-    return Span(value - HALF, value + HALF)
+    """Return the numbers that are shown as this value after rounding."""
+    return Span(value - MAX_ROUNDING, value + MAX_ROUNDING)
 
 
 def disclosed(rule: RuleDescription, figures: F) -> F:
-    """Return figures as their provider sees them: rounded, because more digits reveal others' data.
+    """Round figures for their provider, because more precision would reveal the peers' data.
 
-    From a score with all its digits the peers' data together can often be computed. Places in a line are whole numbers
-    and stay what they are; log PMI is shown only if the share is made of it.
+    The pooled data of the peers can often be computed from a score at full precision. Places in a line are integers and
+    stay exact. Log PMI is shown only if the share depends on its size.
     """
 
-    def rounded(value: float | None, digits: int) -> float | None:
-        return None if value is None else round(value, digits)
+    def rounded(value: float | None, decimals: int) -> float | None:
+        return None if value is None else round(value, decimals)
 
     return replace(
         figures,
-        log_pmi=rounded(figures.log_pmi, _DIGITS_OF_LOG_PMI) if rule.log_pmi_first else None,
-        score=rounded(figures.score, _DIGITS),
-        terms={key: round(value, _DIGITS) for key, value in figures.terms.items()},
-        empty_share=round(figures.empty_share, 4 if rule.constant_empty_share else _DIGITS),
+        log_pmi=rounded(figures.log_pmi, _LOG_PMI_DECIMALS) if rule.log_pmi_first else None,
+        score=rounded(figures.score, _DECIMALS),
+        terms={key: round(value, _DECIMALS) for key, value in figures.terms.items()},
+        empty_share=round(figures.empty_share, 4 if rule.constant_empty_share else _DECIMALS),
     )
 
 
 def share_on_scale(figures: Figures) -> Span | None:
-    """Return what the share of a score on its scale can be; None if there is no such score or no end to the scale."""
+    """Return the possible positions of a score on its scale; None without a score or with an unbounded scale."""
     score, low, high = figures.score, figures.low, figures.high
     if score is None or low is None or high is None or not isfinite(high - low) or high <= low:
         return None

@@ -1,8 +1,8 @@
-"""Divergences f for rules that compare matched with mismatched peers, each in terms of log PMI.
+"""Divergences f for rules that compare matched with mismatched peers, as functions of log PMI.
 
-With u = 1/PMI the score is f′(u) at mismatched peers − f*(f′(u)) at matched ones. A lemma of Nguyen, Wainwright and
-Jordan makes its expectation highest for the truth. PMI must enter inverted (erratum E7), and PMI = 0 as the limit
-u → ∞, which can happen to honest providers on independent days (erratum E6): every function here is exact at ±∞.
+With u = 1/PMI the score is f′(u) for mismatched peers minus f*(f′(u)) for matched ones. By a lemma of Nguyen,
+Wainwright and Jordan its expectation is highest for the truth. PMI must enter inverted (erratum E7). PMI = 0 is the
+limit u → ∞, which honest providers can reach on independent days (erratum E6): every function here is exact at ±∞.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from scipy.special import betainc
 from troth.core.errors import ParameterError, TrothError
 from troth.core.settings import Section, numbers
 from troth.mechanisms.options import Choice, Number, Option
-from troth.mechanisms.score_range import SAYS_NOTHING, ScoreRange
+from troth.mechanisms.score_range import ROUNDING_NATS, ScoreRange
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
 
 
 class Divergence:
-    """A convex f by its two terms, its a-priori range, and what an empty report scores.
+    """A convex function f: the two terms of its score, their a-priori range, and the score of an empty report.
 
     ``matched(s)`` is −f*(f′(e^−s)) and falls to the low end as s → −∞; ``mismatched(s)`` is f′(e^−s).
     """
@@ -43,7 +43,7 @@ class Divergence:
 
     @property
     def meaning(self) -> str:
-        """What a score by this divergence says, for the people who are paid by it."""
+        """What a score with this divergence means, for the providers it pays."""
         return (
             "Data score high when they fit the real peers better than peers who have nothing to do with them. "
             f"f is the {self.name.replace('_', ' ')} divergence."
@@ -56,13 +56,13 @@ class Divergence:
 
     @property
     def empty_score(self) -> float:
-        """f(1), the score of an empty report; an honest one expects its f-information more than that (erratum E8)."""
+        """f(1), the score of an empty report; an honest report expects f(1) plus its f-information (erratum E8)."""
         empty = np.zeros(1)
         return float((self.mismatched(empty) + self.matched(empty))[0])
 
     @property
     def empty_share(self) -> float:
-        """Share of the cap that an empty report earns: at least half, for every bounded f."""
+        """The share of the cap that an empty report earns: at least half, for every bounded f."""
         return (self.empty_score - self.low) / (self.high - self.low)
 
 
@@ -120,7 +120,7 @@ class LeCam(Divergence):
 
 @dataclass(frozen=True)
 class TotalVariation(Divergence):
-    """f(u) = ½|u − 1|: pays for the sign of log PMI alone; the empty share is one half. Not strictly convex.
+    """f(u) = ½|u − 1|: pays only for the sign of log PMI; the empty share is one half. Not strictly convex.
 
     Examples
     --------
@@ -134,11 +134,11 @@ class TotalVariation(Divergence):
     strictly_convex = False
 
     def matched(self, log_pmi: Array) -> Array:
-        """½ sign(s), where rounding has no sign."""
-        return 0.5 * np.sign(np.where(np.abs(log_pmi) > SAYS_NOTHING, log_pmi, 0.0))
+        """½ sign(s), which is 0 for rounding errors."""
+        return 0.5 * np.sign(np.where(np.abs(log_pmi) > ROUNDING_NATS, log_pmi, 0.0))
 
     def mismatched(self, log_pmi: Array) -> Array:
-        """−½ sign(s), where rounding has no sign."""
+        """−½ sign(s), which is 0 for rounding errors."""
         return -self.matched(log_pmi)
 
 
@@ -180,12 +180,12 @@ class Power(Divergence):
 
 
 def _inverse_pmi(log_pmi: Array) -> Array:
-    """1/PMI, cut at 745 beyond which e^−u is 0 in double precision."""
+    """1/PMI, clipped at 745, beyond which e^−u underflows to 0."""
     return np.exp(np.clip(-np.asarray(log_pmi, dtype=np.float64), -800.0, 6.6134))
 
 
 def score_formula(compared: str) -> str:
-    """Return the score against mismatched peers, in LaTeX."""
+    """Return the formula of the score with these mismatched peers, in LaTeX."""
     mismatched, matched = (
         rf"f'\left(\frac{{1}}{{\text{{PMI}}(\text{{own}}, \text{{{peers}}})}}\right)" for peers in (compared, "peers")
     )
@@ -202,11 +202,11 @@ ALL: dict[str, Divergence] = {d.name: d for d in (logistic, le_cam, total_variat
 
 @dataclass(frozen=True)
 class DivergenceOption(Choice):
-    """A divergence by its name, with the power of `Power`."""
+    """A divergence by name, with the exponent of `Power`."""
 
     @property
     def settings(self) -> tuple[Option, ...]:
-        """The name, and a power that goes with one of them."""
+        """The name, and the exponent of `Power`."""
         return (self, Number("power", in_form=False, in_file=False))
 
     def problem(self, value: Any) -> str:

@@ -1,7 +1,7 @@
-"""Peers drawn from the model, with the designs of those who reported: θ from the prior, then their data given θ.
+"""Peers drawn from the model with the designs of the real ones: θ from the prior, then data given θ.
 
-Where rows are i.i.d. given θ, peers of one model are one dataset: their designs add, and they are drawn together.
-Where a provider's rows share an effect, peers are drawn one by one (`SeparatePeers`).
+If rows are i.i.d. given θ, peers of one model are pooled into one dataset: their designs add, and they are drawn
+together. If a provider's rows share a random effect, peers are drawn one by one (`SeparatePeers`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from troth.core.contract import (
 )
 from troth.core.errors import MissingCapabilityError
 from troth.core.information import leave_one_out
-from troth.mechanisms.round import places_of
+from troth.mechanisms.round import indexes_by_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -35,21 +35,21 @@ BLOCK = 1 << 22  # numbers drawn at a time
 
 
 def draw_peers(this_round: Round, draws: int, answers: int | None = None) -> Iterator[Array]:
-    """Yield blocks of fresh peers, ``(block, ..., provider, statistic)``, for as many draws as there are in all.
+    """Yield all draws of peers in blocks, ``(block, ..., provider, statistic)``.
 
-    With ``answers``, how many entries of statistics answers change, these alone are drawn (`HasAnswerPart`).
+    If ``answers``, the width of answer parts, is given, only answer parts are drawn (`HasAnswerPart`).
     """
     classes = sampling_classes(this_round)
     pooled: list[tuple[SamplesStatistics, Array, Indexes]] = []
-    apart: dict[SamplesStatistics, tuple[list[int], Array]] = {}
+    separate_classes: dict[SamplesStatistics, tuple[list[int], Array]] = {}
     for model, members in classes.items():
         own = designs_of(model, this_round, members)
         if has_independent_rows(model):
-            of_peers = leave_one_out(this_round.among_all(own, members), this_round.groups)
-            pooled.append((model, *distinct_designs(of_peers)))
+            peer_designs = leave_one_out(this_round.scatter(own, members), this_round.groups)
+            pooled.append((model, *distinct_designs(peer_designs)))
         else:
-            apart[model] = members, own
-    separate = SeparatePeers(apart, this_round)
+            separate_classes[model] = members, own
+    separate = SeparatePeers(separate_classes, this_round)
     assert this_round.rng is not None  # noqa: S101 (checked by the caller)
     leading = this_round.statistics.shape[:-2]
     shape = (*this_round.statistics.shape[:-1], this_round.statistics.shape[-1] if answers is None else answers)
@@ -61,12 +61,12 @@ def draw_peers(this_round: Round, draws: int, answers: int | None = None) -> Ite
         for model, design, design_of_peer in pooled:
             by_design = draw_part(model, answers)(this_round.rng, theta, design)
             peers += np.take_along_axis(by_design, design_of_peer[None, ..., None], axis=-2)
-        yield peers + separate.draw(this_round.rng, theta, answers) if apart else peers
+        yield peers + separate.draw(this_round.rng, theta, answers) if separate_classes else peers
         this_round.report_progress((start + size) / draws)
 
 
 def sampling_classes(this_round: Round) -> dict[SamplesStatistics, list[int]]:
-    """Return the providers of each distinct model, the models in an order that does not depend on who comes first."""
+    """Return `Round.providers_by_model`; raise an error if a model cannot draw statistics."""
     classes: dict[SamplesStatistics, list[int]] = {}
     for model, members in this_round.providers_by_model.items():
         if not isinstance(model, SamplesStatistics):
@@ -80,29 +80,30 @@ def sampling_classes(this_round: Round) -> dict[SamplesStatistics, list[int]]:
 
 
 def designs_of(model: SamplesStatistics, this_round: Round, members: list[int]) -> Array:
-    """Return what was fixed of some providers' data before they were seen: by their statistics, or by their rows."""
+    """Return some providers' designs, from their statistics and, if given, their numbers of rows."""
     statistics = this_round.statistics
     statistics = statistics if len(members) == statistics.shape[-2] else statistics[..., members, :]
     return design_of(model, statistics, None if this_round.rows is None else this_round.count_rows()[..., members])
 
 
 def distinct_designs(designs: Array) -> tuple[Array, Indexes]:
-    """Sort the distinct designs of each leading index, and return them with each provider's place among them.
+    """Return the sorted distinct designs of each leading index, and the index of each provider's design among them.
 
-    So draws do not depend on the order of providers, and providers who face the same design share the same draws.
+    So draws do not depend on the order of providers, and providers who face the same design share a draw.
     """
     ranks = design_ranks(designs)
-    sample = np.full((*ranks.shape[:-1], int(ranks.max(initial=-1)) + 1), -1)
-    np.put_along_axis(sample, ranks, np.broadcast_to(np.arange(designs.shape[-2]), ranks.shape), axis=-1)
-    sample = np.where(sample < 0, sample[..., :1], sample)  # where a round has fewer designs, the first stands for all
-    return np.take_along_axis(designs, sample[..., None], axis=-2) + 0.0, ranks  # −0 and 0 are one design
+    representatives = np.full((*ranks.shape[:-1], int(ranks.max(initial=-1)) + 1), -1)
+    np.put_along_axis(representatives, ranks, np.broadcast_to(np.arange(designs.shape[-2]), ranks.shape), axis=-1)
+    # pad rounds that have fewer designs with the first
+    representatives = np.where(representatives < 0, representatives[..., :1], representatives)
+    return np.take_along_axis(designs, representatives[..., None], axis=-2) + 0.0, ranks  # −0 and 0 are one design
 
 
 def design_ranks(designs: Array) -> Indexes:
-    """Return the place of each design, ``(..., provider)``, among the distinct ones of its leading index in order.
+    """Return the rank of each design among the sorted distinct designs of its leading index, ``(..., provider)``.
 
-    Designs are compared number by number, exactly: two that differ in one digit of one number are two designs. Further
-    columns are looked at only until designs of the same rank are equal.
+    Designs are equal only if all their numbers are exactly equal. Columns are compared until designs of the same rank
+    are equal in the remaining ones.
     """
     ranks = np.zeros(designs.shape[:-1], dtype=np.intp)
     varying = (designs != designs[..., :1, :]).reshape(-1, designs.shape[-1]).any(axis=0)
@@ -121,14 +122,14 @@ def design_ranks(designs: Array) -> Indexes:
 
 
 def _equal_where_tied(designs: Array, order: Indexes, differs: Mask) -> bool:
-    """Return whether neighbours in order that do not differ so far are equal in all columns."""
+    """Return whether neighbours of the same rank so far are equal in all columns."""
     tied = np.nonzero(~differs[..., 1:])
     before, after = (designs[(*tied[:-1], order[..., 1:][tied] if step else order[..., :-1][tied])] for step in (0, 1))
     return bool((before == after).all())
 
 
 def draw_part(model: SamplesStatistics, answers: int | None) -> Callable[[Generator, Array, Array], Array]:
-    """Return what draws statistics given θ and designs, or the entries that answers change, if these are asked for."""
+    """Return the method that draws statistics given θ and designs, or only answer parts if ``answers`` is given."""
     if answers is None:
         return model.draw_statistics
     assert isinstance(model, HasAnswerPart)  # noqa: S101 (checked by the caller)
@@ -136,21 +137,21 @@ def draw_part(model: SamplesStatistics, answers: int | None) -> Callable[[Genera
 
 
 class SeparatePeers:
-    """Peers drawn one by one, where a provider's rows share an effect, so that peers' rows are not one dataset.
+    """Peers drawn one by one, because a provider's rows share a random effect and cannot be pooled.
 
-    Providers of the same model and design are of one kind, and exchangeable given θ. One draw is made for every
-    provider, kind by kind in an order that does not depend on who comes first. A provider that leaves out c providers
-    of a kind (itself, or its group) faces all draws of that kind but the last c: the right distribution, and the same
-    draws for all who face the same peers. ``classes`` has for each model its providers and their designs,
+    Providers of the same model and design are of one kind, and exchangeable given θ. There is one draw per provider,
+    sorted by kind independently of the order of providers. A provider that leaves out c providers of a kind (itself, or
+    its group) faces all draws of that kind but the last c: they have the correct distribution, and providers who face
+    the same peers face the same draws. ``classes`` maps each model to its providers and their designs,
     ``(..., member, design)``.
     """
 
     def __init__(self, classes: Mapping[SamplesStatistics, tuple[list[int], Array]], this_round: Round) -> None:
-        self._statistics = this_round.statistics.shape[-1]
+        self._width = this_round.statistics.shape[-1]
         leading, providers = this_round.statistics.shape[:-2], this_round.providers
         self._designs: list[tuple[SamplesStatistics, Array]] = []
         self._count = sum(len(members) for members, _ in classes.values())
-        # the last draw of a provider's kind; a provider that is not drawn leaves out a further one, which is empty
+        # the last draw of each provider's kind; a provider that is not drawn has an extra draw, which is empty
         self._ends: Indexes = np.full((*leading, providers), self._count, dtype=np.intp)
         start = 0
         for model, (members, designs) in classes.items():
@@ -159,7 +160,7 @@ class SeparatePeers:
             ordered = np.take_along_axis(ranks, order, axis=-1)
             draws = np.broadcast_to(start + np.arange(len(members)), ranks.shape)
             end_of_kind = np.zeros((*leading, int(ranks.max(initial=-1)) + 1), dtype=np.intp)
-            np.put_along_axis(end_of_kind, ordered, draws, axis=-1)  # of several of a kind the last stays
+            np.put_along_axis(end_of_kind, ordered, draws, axis=-1)  # the last of a kind wins
             self._ends[..., members] = np.take_along_axis(end_of_kind, ranks, axis=-1)
             spread = np.broadcast_to(designs, (*leading, *designs.shape[-2:]))
             self._designs.append((model, np.take_along_axis(spread, order[..., None], axis=-2)))
@@ -167,9 +168,9 @@ class SeparatePeers:
         self._left_out = None if this_round.groups is None else self._by_group(list(this_round.groups))
 
     def _by_group(self, groups: list[object]) -> list[tuple[list[int], Mask]]:
-        """Return each group's members, and which draws they leave out, ``(..., draw)``."""
+        """Return each group's members, and a mask of the draws that they leave out, ``(..., draw)``."""
         left_out = []
-        for members in places_of(groups).values():
+        for members in indexes_by_label(groups).values():
             out = np.zeros((*self._ends.shape[:-1], self._count + 1), dtype=bool)
             for rank, provider in enumerate(members):
                 end = self._ends[..., provider]
@@ -180,8 +181,8 @@ class SeparatePeers:
         return left_out
 
     def draw(self, rng: Generator, theta: Array, answers: int | None = None) -> Array:
-        """Draw everybody's peers given θ, ``(block, ..., provider, statistic)``, or the entries that answers change."""
-        shape, width = theta.shape[:-2], self._statistics if answers is None else answers
+        """Draw each provider's peers given θ, ``(block, ..., provider, statistic)``, or only their answer parts."""
+        shape, width = theta.shape[:-2], self._width if answers is None else answers
         draws = np.zeros((*shape, self._count + 1, width))
         start = 0
         for model, designs in self._designs:

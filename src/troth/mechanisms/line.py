@@ -1,10 +1,10 @@
-"""Where the real peers stand in a line with decoys, by log PMI with one report.
+"""The place of the real peers in a line with decoys, which is ordered by log PMI with one report.
 
-Log PMI is rounded to a grid of 2⁻³⁰ nats, so that values which are equal but for rounding tie. This costs next to no
-truthfulness. Say that an order is made from values v′ within ε of the true v. The chance w that a member is real is
-proportional to exp(v), so w and w′ differ by a factor of at most e^{2ε} either way. The order by v′ is the best one
-for w′, hence for w it pays at least e^{−4ε} of what any other order pays: no lie gains more than 4ε of the cap, 2·10⁻⁹
-for this grid, whatever the errors depend on.
+Log PMI is rounded to a grid of 2⁻³⁰ nats, so that values that differ only by rounding errors tie. This costs almost no
+truthfulness. Suppose that the line is ordered by values v′ within ε of the true v. The probability w that a member is
+real is proportional to exp(v), so w and w′ differ by a factor of at most e^{2ε} either way. The order by v′ is optimal
+for w′, hence under w it pays at least e^{−4ε} of what any other order pays: no lie gains more than 4ε of the cap,
+2·10⁻⁹ for this grid, whatever the errors depend on.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Places(NamedTuple):
     Attributes
     ----------
     above, tied
-        How many decoys fit the report better than the real peers, and how many equally well; for a line of all that
-        peers could report, with what probability (the real peers' own included).
+        The numbers of decoys that fit the report better than the real peers, and equally well; in an exhaustive line,
+        the probabilities (including that of the real peers' own report).
     ahead
-        How many of the tied the lot puts before the real peers.
+        The number of tied decoys that random tie-breaking puts before the real peers.
     squares
         Σ PMI² of decoys over PMI² of the real peers, for the spherical score.
     """
@@ -45,19 +45,19 @@ class Places(NamedTuple):
 
 
 def on_grid(log_pmi: Array) -> Array:
-    """Round log PMI, so that equal values tie; −∞ stays."""
+    """Round log PMI to the grid, so that equal values tie; −∞ is unchanged."""
     return np.asarray(np.round(log_pmi * _GRID) / _GRID)
 
 
 def compare(v: Array, v_real: Array, ahead: Array, strict: bool) -> Array:
-    """Return what some decoys add to the places of the real peers, ``(4, line)``.
+    """Return what some decoys add to `Places`, ``(4, line)``.
 
     Parameters
     ----------
     v, v_real
         Log PMI on the grid, with decoys, ``(decoy, line)``, and with the real peers, ``(line,)`` or ``(1, line)``.
     ahead
-        1 for the decoys that the lot puts before the real peers, and 0 for the others, ``(decoy, line)``.
+        1 for decoys that random tie-breaking puts before the real peers, and 0 for the others, ``(decoy, line)``.
     """
     tied = v == v_real
     squares = np.zeros(v.shape[1])
@@ -67,15 +67,15 @@ def compare(v: Array, v_real: Array, ahead: Array, strict: bool) -> Array:
     return np.stack([(v > v_real).sum(axis=0), tied.sum(axis=0), np.where(tied, ahead, 0.0).sum(axis=0), squares])
 
 
-def _first_place(keys: Array, local: Indexes, key: Array, *, after: bool = False) -> Indexes:
-    """Return how many ordered keys ``(place, design)`` of each line's design are below its own, or at most that."""
+def _count_below(keys: Array, local: Indexes, key: Array, *, after: bool = False) -> Indexes:
+    """Count the sorted keys ``(place, design)`` of each line's design below its own key; with ``after``, up to it."""
     count, below = len(keys), np.less_equal if after else np.less
     ends = np.zeros_like(local), np.full_like(local, count)
-    return _bisect(lambda at: below(keys[np.minimum(at, count - 1), local], key), *ends, count)
+    return _bisect(lambda index: below(keys[np.minimum(index, count - 1), local], key), *ends, count)
 
 
 def _bisect(before: Callable[[Indexes], Mask], low: Indexes, high: Indexes, count: int) -> Indexes:
-    """Return the first place of low … high at which ``before`` is false, for each line of ``count`` decoys."""
+    """Return each line's first place from low to high at which ``before`` is false, among ``count`` decoys."""
     for _ in range(count.bit_length()):
         middle = (low + high) // 2
         right = before(middle) & (low < high)
@@ -86,19 +86,19 @@ def _bisect(before: Callable[[Indexes], Mask], low: Indexes, high: Indexes, coun
 def compare_ordered(
     model: OrdersPeers, own: Array, real: Array, local: Indexes, decoys: Array, weights: Array
 ) -> Array:
-    """Return the same where log PMI rises and then falls along the decoys, with about 2·log₂ K scores for each line.
+    """Like `compare`, for log PMI that is unimodal along the decoys, with about 2·log₂ K scores for each line.
 
-    The decoys that fit at least as well as the real peers are an interval around the place of these, whose ends are
-    found by bisection. Those that tie are at its ends, and are stepped over.
+    The decoys that fit at least as well as the real peers are an interval around their place. Bisection finds its ends.
+    Ties are at the ends, and are skipped.
 
     Parameters
     ----------
     own, real
         The report of each line, and the sum of its real peers' reports, ``(line, statistic)``.
     local, decoys
-        Which design each line faces, and decoys of each design, ``(decoy, design, statistic)``.
+        The index of each line's design, and the decoys of each design, ``(decoy, design, statistic)``.
     weights
-        What each decoy counts, and what it counts ahead by the lot, ``(2, decoy, design)``.
+        The weight of each decoy, and its weight times ``ahead``, ``(2, decoy, design)``.
     """
     order = np.argsort(model.peer_order(decoys), axis=0, kind="stable")
     decoys = np.take_along_axis(decoys, order[..., None], axis=0)
@@ -106,25 +106,25 @@ def compare_ordered(
     weights = np.take_along_axis(np.broadcast_to(weights, (2, *order.shape)), order[None], axis=1)
     totals = np.concatenate([np.zeros((2, 1, order.shape[1])), np.cumsum(weights, axis=1)], axis=1)
     counts = np.zeros((4, len(own)))
-    counts[1:3] = totals[:, -1, local]  # an empty report ties with everybody
+    counts[1:3] = totals[:, -1, local]  # an empty report ties with all decoys
     reporting = np.flatnonzero(own.any(axis=-1))
     local, own, real = local[reporting], own[reporting], real[reporting]
     v_real = on_grid(log_pmi(model, own, real))
 
-    def score(at: Indexes) -> Array:
-        return on_grid(log_pmi(model, own, decoys[at, local]))
+    def score(index: Indexes) -> Array:
+        return on_grid(log_pmi(model, own, decoys[index, local]))
 
-    def fits(at: Indexes) -> Mask:
-        return score(np.minimum(at, len(keys) - 1)) >= v_real
+    def fits(index: Indexes) -> Mask:
+        return score(np.minimum(index, len(keys) - 1)) >= v_real
 
-    place, end = _first_place(keys, local, model.peer_order(real)), np.full_like(local, len(keys))
-    first = _bisect(lambda at: ~fits(at), np.zeros_like(place), place, len(keys))  # on the left, that fits as well
-    last = _bisect(fits, place, end, len(keys))  # on the right, that does not
+    place, end = _count_below(keys, local, model.peer_order(real)), np.full_like(local, len(keys))
+    first = _bisect(lambda index: ~fits(index), np.zeros_like(place), place, len(keys))  # on the left, it fits
+    last = _bisect(fits, place, end, len(keys))  # on the right, it does not
     left, right = first, last
-    while (tied := (left < right) & (score(at := np.minimum(left, len(keys) - 1)) == v_real)).any():
-        left = np.where(tied, np.minimum(_first_place(keys, local, keys[at, local], after=True), last), left)
-    while (tied := (left < right) & (score(at := np.maximum(right - 1, 0)) == v_real)).any():
-        right = np.where(tied, np.maximum(_first_place(keys, local, keys[at, local]), first), right)
+    while (tied := (left < right) & (score(index := np.minimum(left, len(keys) - 1)) == v_real)).any():
+        left = np.where(tied, np.minimum(_count_below(keys, local, keys[index, local], after=True), last), left)
+    while (tied := (left < right) & (score(index := np.maximum(right - 1, 0)) == v_real)).any():
+        right = np.where(tied, np.maximum(_count_below(keys, local, keys[index, local]), first), right)
     better = np.where(left < right, totals[:, right, local] - totals[:, left, local], 0.0)
     counts[0, reporting] = better[0]
     counts[1:3, reporting] = totals[:, last, local] - totals[:, first, local] - better
@@ -132,7 +132,7 @@ def compare_ordered(
 
 
 def rank_share(above: Any, tied: Any, decoys: int, rivals: int) -> Array:
-    """Average φ(j) = C(K − j, r)/C(K, r) over the places j from ``above`` to ``above + tied``, to the last bit.
+    """Average φ(j) = C(K − j, r)/C(K, r) over the places j from ``above`` to ``above + tied``, correctly rounded.
 
     The sum over places telescopes: Σ C(K − j, r) = C(K − above + 1, r + 1) − C(K − above − tied, r + 1).
 
@@ -152,7 +152,7 @@ def rank_share(above: Any, tied: Any, decoys: int, rivals: int) -> Array:
 
 
 def limit_share(better: Array, worse: Array, rivals: int) -> Array:
-    """Average (1 − u)^r over u from P(fits better) to 1 − P(fits worse): the share in a line of all possible peers."""
+    """Average (1 − u)^r over u from P(fits better) to 1 − P(fits worse): the share in an exhaustive line."""
     high = 1.0 - np.minimum(better, 1.0)
     low = np.minimum(worse, high)
     powers = [high**i * low ** (rivals - i) for i in range(rivals + 1)]
@@ -160,7 +160,7 @@ def limit_share(better: Array, worse: Array, rivals: int) -> Array:
 
 
 def mean_place_share(place: float, decoys: int | None, rivals: int) -> float:
-    """Return φ at a place between two others, on the straight line between them; in an endless line (1 − u)^r.
+    """Interpolate φ linearly between two places; in an exhaustive line, without ``decoys``, return (1 − u)^r.
 
     Examples
     --------
@@ -175,19 +175,19 @@ def mean_place_share(place: float, decoys: int | None, rivals: int) -> float:
     return float(ends[0] + (place - first) * (ends[1] - ends[0]))
 
 
-def exhaustive_line_score(pmi: Array, squares: Array, most: Any, rivals: int) -> Array:
-    """Return the strict score of a line of all that peers could report: 1/(r + 1) + c·(PMI/‖PMI‖ − 1).
+def exhaustive_line_score(pmi: Array, squares: Array, bound: Any, rivals: int) -> Array:
+    """Return the strict score of an exhaustive line: 1/(r + 1) + c·(PMI/‖PMI‖ − 1).
 
-    PMI(a, b)/‖PMI(a, ·)‖, with ‖f‖² = E[f²] over peers' marginal distribution, is what √(K + 1) times the spherical
-    score tends to as decoys become many. By Cauchy and Schwarz its expectation E[PMI(d, b)·PMI(a, b)]/‖PMI(a, ·)‖ is
+    PMI(a, b)/‖PMI(a, ·)‖, with ‖f‖² = E[f²] over peers' marginal distribution, is the limit of √(K + 1) times the
+    spherical score as K grows. By the Cauchy-Schwarz inequality its expectation E[PMI(d, b)·PMI(a, b)]/‖PMI(a, ·)‖ is
     highest if and only if PMI(a, ·) = PMI(d, ·): it is strictly proper. An empty report has PMI = 1 and is paid
-    1/(r + 1). With c = min(1/(r + 1), r/((r + 1)(M − 1))), which no report moves, shares stay in [0, 1].
+    1/(r + 1). With c = min(1/(r + 1), r/((r + 1)(M − 1))), which does not depend on reports, shares stay in [0, 1].
 
     Parameters
     ----------
     pmi, squares
-        PMI with the real peers, and E[PMI²] over all that peers could report.
-    most
+        PMI with the real peers, and E[PMI²] over everything that peers could report.
+    bound
         M, a bound on PMI/‖PMI‖: 1/min p(θ), because PMI is at most that and ‖PMI‖ at least 1; or 1/√min p(b), because
         ‖PMI‖² ≥ p(b)·PMI(b)².
 
@@ -198,5 +198,5 @@ def exhaustive_line_score(pmi: Array, squares: Array, most: Any, rivals: int) ->
     """
     empty = 1 / (rivals + 1)
     with np.errstate(divide="ignore"):
-        step = np.minimum(empty, (1 - empty) / np.maximum(most - 1, 0.0))
+        step = np.minimum(empty, (1 - empty) / np.maximum(bound - 1, 0.0))
     return np.asarray(np.clip(empty + step * (pmi / np.sqrt(np.maximum(squares, 1.0)) - 1), 0.0, 1.0))

@@ -1,4 +1,4 @@
-"""What is proved about a line-up without any model: risk, and reports that know nothing."""
+"""Claims about a line-up that hold without any model: attitudes to risk, and uninformed reports."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def line_claims(rule: LineUp) -> list[Claim]:
-    """Claim what holds for every attitude to risk, and for uninformed reports, without any model."""
+    """Return the claims that need no model, about attitudes to risk and uninformed reports."""
     return [*_risk_claims(rule), _uninformed(rule)]
 
 
 def _risk_claims(rule: LineUp) -> list[Claim]:
-    """Claim it for a round's payment or, if days share decoys, for a day's, because a lie may then hedge."""
-    name, by_itself = "truthful for every attitude to risk", _risk_claim_of_one_line(rule)
+    """Claim truthfulness for a round's payment or, if days share decoys and lies may hedge, for each day's."""
+    name, by_itself = "truthful for every attitude to risk", _risk_claim_for_one_line(rule)
     if rule.source == "model" or by_itself.verdict != "proved":
         return [by_itself]
     text = (
@@ -29,7 +29,7 @@ def _risk_claims(rule: LineUp) -> list[Claim]:
     return [Claim(name, "undecided", text, ""), replace(by_itself, name=f"{name}, each day by itself")]
 
 
-def _risk_claim_of_one_line(rule: LineUp) -> Claim:
+def _risk_claim_for_one_line(rule: LineUp) -> Claim:
     name, basis = "truthful for every attitude to risk", "rearrangement inequality for each event “place ≤ m”"
     best = "under the truth the place of the real peers is stochastically best"
     if rule.ties == "average":

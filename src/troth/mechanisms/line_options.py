@@ -1,4 +1,4 @@
-"""The options of a line-up, as its constructor, a campaign file and a form ask for them."""
+"""The options of a line-up, for its constructor, campaign files and forms."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from troth.mechanisms.options import Choice, Integer, Number
 
-_ALL = "all"  # as campaign files and forms spell it
+_ALL = "all"  # in campaign files and forms
 
 
 @dataclass(frozen=True)
 class DecoysOption(Integer):
-    """How many decoys stand in a line: a whole number, or ``"all"``, which the rule keeps as ``math.inf``."""
+    """The number of decoys in a line: an integer, or ``"all"``, which the rule stores as ``math.inf``."""
 
     def problem(self, value: Any) -> str:
         if isinstance(value, str | float) and value in (_ALL, inf):
@@ -57,7 +57,7 @@ STRICT = Number(
     "Part that is a strict score",
     above=np.nextafter(0.0, -1.0),
     below=np.nextafter(1.0, 2.0),
-    wanted="a number from 0 to 1",
+    expected="a number from 0 to 1",
 )
 PANELS = Integer(
     "panels",

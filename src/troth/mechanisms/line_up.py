@@ -21,7 +21,7 @@ from troth.mechanisms.compared_days import (
     without_changing_peers,
 )
 from troth.mechanisms.decoys import Lines
-from troth.mechanisms.exhaustive_lines import ExhaustiveLines, endless, reject_unlistable
+from troth.mechanisms.exhaustive_lines import ExhaustiveLines, infinite_reports_message, reject_unenumerable
 from troth.mechanisms.line import limit_share, rank_share
 from troth.mechanisms.line_claims import line_claims
 from troth.mechanisms.line_explanation import explain_place, share_at_place
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from troth.mechanisms.round import Round
     from troth.mechanisms.tasks import Tasks, TaskShares
 
-_FEW_REPORTS = 100  # for which 4,999 decoys take seconds
+_FEW_REPORTS = 100  # with which 4,999 decoys take only seconds
 _TOO_FEW_PEERS = (
     "fewer than half of the peers have the same rows and features on all days compared, so this report is paid as an "
     "empty one, whatever it says"
@@ -49,7 +49,7 @@ _TOO_FEW_PEERS = (
 
 
 class _Score(NamedTuple):
-    """What lines say about reports: shares by rank, strict scores, and the terms that explain both."""
+    """The scores of lines: shares by rank, strict scores, and the terms that explain both."""
 
     share: Array
     strict_score: Any
@@ -58,7 +58,7 @@ class _Score(NamedTuple):
 
 @dataclass(frozen=True)
 class LineUp(Rule):
-    """Pay the chance that the real peers fit a report better than all of r decoys picked at random.
+    """Pay the probability that the real peers fit a report better than all of r decoys picked at random.
 
     The real peers stand in a line with K decoys, which are drawn from the peers' marginal distribution: θ from the
     prior, then data with the peers' own sizes and features. A report orders the line by log PMI. If j decoys come
@@ -66,41 +66,41 @@ class LineUp(Rule):
 
         φ(j) = C(K − j, r) / C(K, r),
 
-    averaged over the places that members with equal log PMI have in common. An empty report ties with everybody, and
-    is paid 1/(r + 1) whatever peers report.
+    averaged over the places that members with equal log PMI share. An empty report ties with all decoys, and is paid
+    1/(r + 1) whatever peers report.
 
-    *Truthful for every K.* Given the members of the line without saying which is real, the data d make the chance that
-    a member b is real proportional to PMI(d, b), because only p(b|d)/p(b) depends on the member. The expected share is
-    Σ_b P(b is real)·φ(place of b), and by the rearrangement inequality no order has a higher one than that by
+    *Truthful for every K.* Given the data d and the members of the line, but not which of them is real, the probability
+    that a member b is real is proportional to PMI(d, b), because only p(b|d)/p(b) depends on the member. The expected
+    share is Σ_b P(b is real)·φ(place of b). By the rearrangement inequality no order has a higher one than the order by
     PMI(d, ·). Its expectation over decoys does not depend on K. ∎
 
-    Only the order counts, so lies that keep the order are free: where there is one parameter, such as a rate, sending
-    every row twice hardly changes it. ``strict`` mixes in a score under which they cost something.
+    Only the order counts, so lies that keep the order are free: with a single parameter, such as a rate, sending every
+    row twice hardly changes the order. ``strict`` adds a score under which such lies cost something.
 
     Parameters
     ----------
     rivals
-        r: the fewer, the more an empty report is paid, and the steadier payments are.
+        r. With fewer rivals an empty report is paid more, and payments vary less.
     decoys
-        K, at least r. More decoys make payments depend less on the seed; the rule is as truthful with few. ``"all"``,
-        or ``math.inf``, stands for a line of all that peers could report: nothing is drawn, and there must be finitely
-        many possible datasets.
+        K, at least r. With more decoys payments depend less on the seed; the rule is truthful with any number.
+        ``"all"``, or ``math.inf``, makes the line exhaustive: it contains everything that peers could report, weighted
+        by probability. Nothing is drawn, and there must be finitely many possible datasets.
     strict
-        The part λ of a share that is the spherical score q₀/‖q‖ of the softmax q of the same line, which is strictly
-        proper; an empty report is then paid (1 − λ)/(r + 1) + λ/√(K + 1). In a line of all that peers could report it
-        is `exhaustive_line_score`, and an empty report is paid 1/(r + 1). That score is scaled by the least
-        probability of a state: if a state is rare, it hardly moves a share.
+        The weight λ of a strictly proper score in a share: the spherical score q₀/‖q‖ of the softmax q of the line. An
+        empty report is then paid (1 − λ)/(r + 1) + λ/√(K + 1). In an exhaustive line the score is
+        `exhaustive_line_score`, and an empty report is paid 1/(r + 1). That score is scaled by the minimum probability
+        of a state: if a state is rare, it hardly changes a share.
     panels
-        The number of panels into which each provider's peers are split at random, or single peers if there are fewer.
-        The share is the mean of a line-up with each panel, and no other provider can move it by more than 1/panels, or
-        1/peers if there are fewer (with more than about ten providers: on average over the seed). A panel whose members
-        contradict each other, as they can under a model with zeros, pays as for an empty report; the others pay as
-        usual.
+        The number of panels into which each provider's peers are split at random; with fewer peers, each is a panel.
+        The share is the mean over a line-up with each panel, and no other provider can change it by more than 1/panels,
+        or 1/peers if there are fewer (with more than about ten providers: on average over the seed). A panel whose
+        members contradict each other, as they can under a model with zeros, pays as for an empty report; the others
+        pay as usual.
     ties
-        ``"average"``, or ``"lot"``: members of a line get priorities from the seed, the same for all providers.
+        ``"average"``, or ``"lot"``: priorities from the seed, the same for all providers, break ties at random.
     source
-        ``"model"``, or ``"days"``: decoys are the same peers' reports on up to ``decoys`` later days. Days that have
-        fewer than r later ones take decoys from the model.
+        ``"model"``, or ``"days"``: decoys are the same peers' reports on up to ``decoys`` later days. Days with fewer
+        than r later days take decoys from the model.
     exchangeable
         For later days: declare that designs vary from day to day in a way that providers cannot predict.
 
@@ -159,12 +159,12 @@ class LineUp(Rule):
             )
 
     def refuses(self, model: Model) -> tuple[str, str] | None:
-        """Refuse a line of all possible peers if these are infinitely many."""
+        """Reject exhaustive lines if peers have infinitely many possible reports."""
         if self.decoys < inf or not isinstance(model, HasSupport):
             return None
         if model.support.finite and not explains_target(model):
             return None
-        return "decoys", endless(model)
+        return "decoys", infinite_reports_message(model)
 
     @property
     def needs_seed(self) -> bool:  # type: ignore[override]
@@ -176,7 +176,7 @@ class LineUp(Rule):
 
     @property
     def pays_alone(self) -> bool:  # type: ignore[override]
-        """Whether later days are decoys of the same peers, of whom nobody is left then."""
+        """Whether decoys are the same peers on later days: if only one provider reports on a day, no peers remain."""
         return self.source == "days" and not self.exchangeable
 
     @property
@@ -189,7 +189,7 @@ class LineUp(Rule):
 
     @property
     def line_empty_share(self) -> float:
-        """The share of an empty report in a line of this many decoys, with all of which it ties."""
+        """The share of an empty report, which ties with all decoys of a line."""
         rank = 1 / (self.rivals + 1)
         if not self.strict or self.decoys == inf:
             return rank
@@ -197,33 +197,33 @@ class LineUp(Rule):
 
     @property
     def fixed_empty_share(self) -> float | None:  # type: ignore[override]
-        """The empty share, unless a day has fewer decoys than others and this changes it."""
+        """The empty share, unless it depends on the number of a day's decoys."""
         return None if self.strict and self.source == "days" else self.line_empty_share
 
     @property
     def score_formula(self) -> str:  # type: ignore[override]
-        """φ, averaged over places that tie in a line of all: b and w are the chances to fit better and worse."""
+        """φ or, in an exhaustive line, its average over ties, given the probabilities b and w of other fits."""
         if self.decoys == inf:
             return r"\text{share} = \allowbreak \frac{(1 - b)^{r + 1} - w^{r + 1}}{(r + 1)(1 - b - w)}"
         return r"\text{share} = \frac{\binom{K - j}{r}}{\binom{K}{r}}"
 
     @property
     def strict_when(self) -> str:  # type: ignore[override]
-        """A line of all that peers could report has a score that is scaled by the rarest state."""
+        """The effect of rare states on the score of an exhaustive line; empty without one."""
         if not self.strict or self.decoys < inf:
             return ""
         return "by a score that is scaled by the least probability of a state or report, which rare states make small"
 
     @property
     def truthful_by(self) -> str:  # type: ignore[override]
-        """The order by one theorem, and the strict part by another."""
+        """One theorem for the order, and another for the strict part."""
         order, score = "rearrangement inequality", "the spherical score is proper, by Cauchy and Schwarz"
         parts = [order] * (self.strict < 1) + [score] * (self.strict > 0)
         return "; ".join(parts) + ", for every number of decoys"
 
     @property
     def truthful_if(self) -> str:  # type: ignore[override]
-        """The seed is secret, or days are independent."""
+        """The secrecy of the seed, or the independence of days."""
         if self.source == "days":
             designs = "are declared exchangeable" if self.exchangeable else "are the same on all days compared"
             return f", if days are independent draws and the peers' designs {designs}"
@@ -232,30 +232,30 @@ class LineUp(Rule):
         return ", for every number of decoys, in expectation over decoys whose seed providers do not know"
 
     def check_payable(self, model: Models, rows: Sequence[int], groups: Sequence[Any] | None = None) -> None:
-        """Refuse what cannot be listed, where the line has all that peers could report."""
+        """Also reject models whose possible reports cannot be enumerated, if the line is exhaustive."""
         super().check_payable(model, rows, groups)
         if self.decoys == inf:
-            reject_unlistable(model, rows, groups, self.panels)
+            reject_unenumerable(model, rows, groups, self.panels)
 
     def drawing(self, max_draws: int) -> Rule:
-        """Draw fewer decoys, at least as many as rivals: the expected share is the same for every number."""
+        """Draw fewer decoys, but at least ``rivals``: the expected share is the same for every number."""
         if self.strict or self.decoys == inf or self.source == "days":
             return self
         return replace(self, decoys=max(self.rivals, min(int(self.decoys), max_draws)))
 
     def in_expectation(self) -> Rule:
-        """Put everything that peers could report into the line, by its probability."""
+        """Use exhaustive lines."""
         return ExpectedLineUp(self.rivals, self.decoys, self.strict, self.panels)
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        rng = np.random.default_rng(0) if this_round.rng is None else this_round.rng  # for lines that draw nothing
+        rng = np.random.default_rng(0) if this_round.rng is None else this_round.rng  # unused if nothing is drawn
         if self.source == "days":
             return self._over_days(this_round, rng)
         return self._one_day(this_round, rng)
 
     @classmethod
     def task_defaults(cls, model: Model, rows: int = 1) -> dict[str, Any]:
-        """Use a line of all possible answers with a part of a strict score for labels; draw decoys for others."""
+        """Use an exhaustive line with some strict score for labels; otherwise draw decoys."""
         labels = counted_labels(model.reduction) if isinstance(model, HasReduction) else None
         if labels is None:
             return {"decoys": 49}
@@ -267,7 +267,7 @@ class LineUp(Rule):
         return {"decoys": 4999} if reports <= _FEW_REPORTS else {}
 
     def evaluate_tasks(self, tasks: Tasks, rng: Generator | None = None, /) -> TaskShares:
-        """Try all that peers could answer, where tasks are about labels and nothing is drawn."""
+        """Enumerate everything that peers could answer, if tasks are about labels and nothing is drawn."""
         labels = None if self.needs_seed else labels_of(tasks)
         if labels is None:
             return super().evaluate_tasks(tasks, rng)
@@ -283,12 +283,12 @@ class LineUp(Rule):
         )
 
     def contradicted(self, this_round: Round, /) -> Any:
-        """Return nobody if there are panels: a panel whose members contradict each other counts as a tie."""
+        """Return an all-false mask for panels: a panel whose members contradict each other counts as a tie."""
         contradicted = super().contradicted(this_round)
         return contradicted if self.panels == 1 else np.zeros_like(contradicted)
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
-        """1/(r + 1), with the strict part; by lot, what an empty report is paid in expectation."""
+        """Return 1/(r + 1), with the strict part; if ties are broken at random, this is an expectation."""
         share = np.full(this_round.own.shape[:-1], self.line_empty_share)
         if self.source == "days" and this_round.own.ndim > 2:
             for day, count in enumerate(self._later_days(this_round.own.shape[-3])):
@@ -296,7 +296,7 @@ class LineUp(Rule):
         return share
 
     def _one_day(self, this_round: Round, rng: Generator, decoys: Array | None = None) -> Breakdown:
-        """Pay rounds by decoys from the model, or by given ones, ``(decoy, ..., provider, statistic)``: later days."""
+        """Pay rounds with decoys from the model, or from later days if given, ``(decoy, ..., provider, statistic)``."""
         panels = split(this_round, self.panels, rng) if self.panels > 1 else None
         count = self.decoys if decoys is None else len(decoys)
         empty = replace(self, decoys=count).line_empty_share
@@ -311,7 +311,7 @@ class LineUp(Rule):
             terms["strict_score"] = strict_score
             share = (1 - self.strict) * share + self.strict * strict_score
             if self.ties == "average":
-                share = np.where(terms["tied"] == count, empty, share)  # an empty report, to the last bit
+                share = np.where(terms["tied"] == count, empty, share)  # exactly the share of an empty report
         contradict = lines.contradict.reshape(share.shape)
 
         def mean(entries: Array) -> Array:
@@ -329,12 +329,12 @@ class LineUp(Rule):
         return Breakdown(np.where(undefined, np.nan, share), log_pmi, share, 0.0, 1.0, terms)
 
     def _log_pmi(self, this_round: Round) -> Array:
-        """Return log PMI with all peers; NaN where these contradict each other and panels are paid all the same."""
+        """Return log PMI with all peers; with panels, NaN where peers contradict each other."""
         log_pmi = this_round.log_pmi()
         return log_pmi if self.panels == 1 else np.where(this_round.peers_contradict, np.nan, log_pmi)
 
     def _score_among_all(self, lines: ExhaustiveLines, count: float, rng: Generator) -> _Score:
-        """Score a line of all that peers could report, or what a line of drawn decoys scores in expectation."""
+        """Score an exhaustive line or, in expectation, a line of drawn decoys."""
         above, below, strict_score = lines.place_among_all(self.rivals if self.strict and count == inf else None)
         if self.strict and count < inf:
             strict_score = lines.expected_spherical(int(count))
@@ -343,7 +343,7 @@ class LineUp(Rule):
 
     def _score_among_decoys(self, lines: Lines, count: int, decoys: Array | None, rng: Generator) -> _Score:
         """Score a line with decoys that are drawn from the model, or given."""
-        priorities = rng.random((1 + count, lines.rounds))  # by lot the lower comes first
+        priorities = rng.random((1 + count, lines.rounds))  # random tie-breaking puts the lower first
         ahead = (priorities[1:] < priorities[0]).astype(np.float64)
         if decoys is None:
             places = lines.place_among_drawn(ahead, bool(self.strict), rng)
@@ -363,12 +363,12 @@ class LineUp(Rule):
         return np.asarray((1 - np.clip(place, 0.0, 1.0)) ** self.rivals)
 
     def _later_days(self, days: int) -> list[int]:
-        """Return how many later days are each day's decoys: none where they are fewer than rivals."""
+        """Return the number of later days that are each day's decoys: 0 if fewer than rivals."""
         counts = (min(int(self.decoys), days - 1 - day) for day in range(days))
         return [count if count >= self.rivals else 0 for count in counts]
 
     def _over_days(self, this_round: Round, rng: Generator) -> Breakdown:
-        """Pay each day by the later ones, and days that have too few of them by the model."""
+        """Pay each day with later days as decoys, and days with too few of these with decoys from the model."""
         if this_round.own.ndim < 3:
             raise DataError(f"statistics must have shape (..., day, provider, statistic), not {this_round.own.shape}")
         days = this_round.own.shape[-3]
@@ -405,18 +405,18 @@ class LineUp(Rule):
         return share_at_place(self, figures.terms)
 
     def more_claims(self) -> list[Claim]:
-        """Claim what holds for every attitude to risk, and for uninformed reports, without any model."""
+        """Return the claims that need no model, about attitudes to risk and uninformed reports."""
         return line_claims(self)
 
     def price_scale(self, exactly_truthful: bool) -> PriceScale | None:
-        """Return None: what a lie costs can only be measured."""
+        """Return None: the price of a lie can only be measured."""
         return None
 
 
 class ExpectedLineUp(LineUp):
-    """Pay E[share | reports] of a line-up over all that could be drawn as decoys, and over lots.
+    """Pay E[share | reports] of a line-up, over decoys and random tie-breaking.
 
-    The rank part is the chance to beat r independent decoys, whatever their number. Panels are split as by the rule.
+    The rank part is the probability of beating r independent decoys, whatever K. Panels are split as in the line-up.
     """
 
     not_offered = "is for exact audits"

@@ -1,4 +1,4 @@
-"""The rule of Kong and Schoenebeck: pays log PMI itself."""
+"""The rule of Kong and Schoenebeck, which pays log PMI itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class LogPmiRule(Rule):
     """Pay log PMI, in nats: truthful, but unbounded, and negative for data that do not fit. The reference rule.
 
-    It has neither budget nor caps: ``budget`` and ``weights`` are ignored.
+    It has no budget and no caps: ``budget`` and ``weights`` are ignored.
 
     Examples
     --------

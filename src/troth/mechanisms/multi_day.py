@@ -1,4 +1,4 @@
-"""Mechanism 2, corrected: a day's data against that day's peers and the next day's, bounded for every model."""
+"""Mechanism 2, corrected: compare data with the same day's and the next day's peers; bounded for every model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LAST_DAY = slice(-1, None)
 
 @dataclass(frozen=True)
 class LastDayOption(Option):
-    """How the last day is paid: ``"equal"``, or a rule by its name or its table of settings."""
+    """How the last day is paid: ``"equal"``, or a rule by name or as a table of settings."""
 
     def problem(self, value: Any) -> str:
         one_day = isinstance(value, Rule) and value.days == 1 and not isinstance(value, Bonded)
@@ -48,7 +48,7 @@ class LastDayOption(Option):
         last = section.take(self.key, self.default)
         if last == "equal":
             return "equal"
-        rule = read_rule(section.inner(self.key, {"rule": last} if isinstance(last, str) else last))
+        rule = read_rule(section.subsection(self.key, {"rule": last} if isinstance(last, str) else last))
         if self.problem(rule):
             raise section.error_at(self.key, 'must be "equal", or a rule for a single day')
         return rule
@@ -64,7 +64,7 @@ _LAST = LastDayOption(
 
 
 class EqualShares(Rule):
-    """Pay everybody the full cap: a last day that has no next one."""
+    """Pay every provider the full cap, on a last day that has no next one."""
 
     constant_empty_share = True
     pools_peers = True
@@ -89,26 +89,26 @@ class EqualShares(Rule):
 class MultiDay(Rule):
     """Score f′(1/PMI(own, next day's peers)) − f*(f′(1/PMI(own, same day's peers))), on the divergence's range.
 
-    Days are independent draws of θ from the same prior, and peers must have the same design on both days: equally many
-    rows and, in a regression, the same features. Otherwise a provider could distinguish the days and gain by faking
-    (erratum E10). So a provider whose design changes from one day to the next, or who is absent on one of them, is left
-    out of the others' peers on these two days, but is paid like everybody else. A provider with fewer than half of its
-    peers left is paid as for an empty report: otherwise a provider that keeps its design could become everybody's only
-    peer. If several report on both days and nobody's design stays the same, the round stops.
+    Days are independent draws of θ from the same prior, and peers must have the same design on both days: the same
+    number of rows and, in a regression, the same features. Otherwise a provider could tell the days apart and gain by
+    faking (erratum E10). So a provider whose design changes from one day to the next, or who is absent on one of them,
+    is removed from the others' peers on these two days, but is paid as usual. A provider with fewer than half of its
+    peers left is paid as for an empty report: otherwise a provider that keeps its design could become the only peer of
+    all others. If several providers report on both days and all their designs change, the round stops.
 
     Parameters
     ----------
     divergence
         One of `troth.divergences`.
     last
-        How the last day, which has no next, is paid: ``"equal"``, the full cap to everybody, or a one-time rule.
+        How the last day is paid, which has no next day: ``"equal"``, the full cap for all, or a one-time rule.
     exchangeable
         Declare that numbers of rows, and features, vary from day to day in a way that providers cannot predict.
 
     Notes
     -----
-    Statistics have shape ``(..., day, provider, statistic)``, payments ``(..., day, provider)``; the budget is each
-    day's, one number or one per day.
+    Statistics have shape ``(..., day, provider, statistic)``, payments ``(..., day, provider)``; the budget is per
+    day, one number or one for each.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class MultiDay(Rule):
 
     @property
     def term_labels(self) -> Mapping[str, str]:  # type: ignore[override]
-        """The names of the numbers of a breakdown: of both days, and of the last day's rule."""
+        """The labels of the terms of both days, and of the last day's rule."""
         return {
             **self.last_rule.term_labels,
             "next_day_log_pmi": "log PMI with the next day's peers",
@@ -165,22 +165,22 @@ class MultiDay(Rule):
         f = self.divergence
         mismatched, matched = f.mismatched(other), f.matched(same[..., :-1, :])
         score = mismatched + matched
-        unclear = impossible(this_round.evidence, peers_today) | impossible(this_round.evidence, peers_next_day)
-        share = np.where(unclear, f.empty_share, normalise(score, f.low, f.high))
-        score = np.where(unclear, np.nan, score)
+        contradictory = impossible(this_round.evidence, peers_today) | impossible(this_round.evidence, peers_next_day)
+        share = np.where(contradictory, f.empty_share, normalise(score, f.low, f.high))
+        score = np.where(contradictory, np.nan, score)
         terms = {"next_day_log_pmi": other, "next_day": mismatched, "same_day": matched}
         compared = Breakdown(share, score=score, low=f.low, high=f.high, terms=terms, noted=left_out)
         last = replace(self.last_rule.breakdown(this_round.on_days(_LAST_DAY)), noted=False)
         return replace(join_days([compared, last]), log_pmi=same, note=_LEFT_OUT if left_out.any() else "")
 
     def contradicted(self, this_round: Round, /) -> Any:
-        """Return whose peers of the same day contradict each other; the last day's rule decides about the last day."""
+        """Return a mask of providers whose peers of the day contradict each other; the last day asks its rule."""
         contradicted = np.array(super().contradicted(this_round))
         contradicted[..., -1:, :] = self.last_rule.contradicted(this_round.on_days(_LAST_DAY))
         return contradicted
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
-        """f(1) on the scale, and on the last day what its rule pays an empty report."""
+        """Return f(1) on the scale and, for the last day, the empty share of its rule."""
         share = np.full(this_round.own.shape[:-1], self.divergence.empty_share)
         share[..., -1:, :] = self.last_rule.evaluate_empty(this_round.on_days(_LAST_DAY))
         return share
@@ -197,7 +197,7 @@ class MultiDay(Rule):
         return super().share_shown(figures) if "next_day" in figures.terms else self.last_rule.share_shown(figures)
 
     def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
-        """Every day is truthful against the next, and the last by its own rule."""
+        """Claim truthfulness of each day against the next, and of the last day by its own rule."""
         designs = (
             "peers' designs are declared unpredictable"
             if self.exchangeable
@@ -212,13 +212,13 @@ class MultiDay(Rule):
         return replace(last, text=text, basis=basis) if last.verdict == "proved" else last
 
     def _compared(self, this_round: Round) -> tuple[Array, Array, Array, Mask]:
-        """Return log PMI with the same day's peers, these peers, the next day's, and who is not among others' peers.
+        """Return log PMI with the same day's peers, these peers, the next day's, and a mask of removed providers.
 
-        Where designs are exchangeable, a provider whose peers report on only one of the two days has no peers.
+        If designs are exchangeable, a provider whose peers report on only one of the two days has no peers.
         """
         peers, same = this_round.peers, this_round.log_pmi()
         peers_today, peers_next_day = peers[..., :-1, :, :], peers[..., 1:, :, :]
-        nobody = np.zeros(this_round.own[..., :-1, :, 0].shape, dtype=bool)
+        none_removed = np.zeros(this_round.own[..., :-1, :, 0].shape, dtype=bool)
         if self.exchangeable or this_round.own.shape[-3] < 2:
             on_both = np.asarray(peers_today.any(axis=-1) & peers_next_day.any(axis=-1))
             if not on_both.all():
@@ -227,13 +227,13 @@ class MultiDay(Rule):
                 peers_today, peers_next_day = (
                     np.where(on_both[..., None], side, 0.0) for side in (peers_today, peers_next_day)
                 )
-            return same, peers_today, peers_next_day, nobody
+            return same, peers_today, peers_next_day, none_removed
         own = daily_designs(this_round)
-        same_design, agree = unchanged(own), nobody
+        same_design, agree = unchanged(own), none_removed
         if isinstance(this_round.model, Model) and has_independent_rows(this_round.model):
             agree = unchanged(ComparedDesign(*(leave_one_out(part, this_round.groups) for part in own)))
         if agree.all() or same_design.all():
-            return same, peers_today, peers_next_day, nobody
+            return same, peers_today, peers_next_day, none_removed
         reported = (this_round.statistics != 0).any(axis=-1)
         now, later = reported[..., :-1, :], reported[..., 1:, :]
         stopped = ((now & later).sum(axis=-1) > 1) & ~(same_design & later).any(axis=-1)

@@ -1,6 +1,6 @@
-"""Mechanism 1, corrected: log PMI with the peers on a scale that was fixed beforehand.
+"""Mechanism 1, corrected: log PMI with the peers on a scale that is fixed in advance.
 
-A campaign file gives the scale by name, and it is computed once the model and the rows are known.
+A campaign file names the scale, which is computed once the model and the numbers of rows are known.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _LOW = Number(
     hint="of a clipped range",
     above=-1e6,
     below=0,
-    wanted="a number below 0, the score of an empty report",
+    expected="a number below 0, the score of an empty report",
 )
 
 
 @dataclass(frozen=True)
 class NamedRange:
-    """A range that is yet to be computed: ``"exact"``, ``"clipped"`` at ``low`` or ``"paper"``."""
+    """A range to be computed for a model: ``"exact"``, ``"clipped"`` at ``low`` or ``"paper"``."""
 
     kind: str = "exact"
     low: float = -8.0
@@ -52,13 +52,13 @@ class NamedRange:
             raise ParameterError(f"a range is one of {', '.join(RANGES)}, not {self.kind!r}")
 
     def compute(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> ScoreRange:
-        """Return the range for a model and the most rows of each provider."""
+        """Return the range for a model and each provider's maximum number of rows."""
         models: Any = model if isinstance(model, Model) else tuple(model)
-        return _computed(self, models, tuple(rows), values)
+        return _compute(self, models, tuple(rows), values)
 
 
 @lru_cache(maxsize=64)
-def _computed(name: NamedRange, model: Any, rows: tuple[int, ...], values: Bounds | None) -> ScoreRange:
+def _compute(name: NamedRange, model: Any, rows: tuple[int, ...], values: Bounds | None) -> ScoreRange:
     if name.kind == "clipped":
         return clipped_range(model, rows, values, low=name.low)
     return RANGES[name.kind](model, rows, values)
@@ -66,7 +66,7 @@ def _computed(name: NamedRange, model: Any, rows: tuple[int, ...], values: Bound
 
 @dataclass(frozen=True)
 class RangeOption(Choice):
-    """A range by its name, as a pair of its ends, or as a table with low, high, epsilon and source."""
+    """A range by name, as a pair of ends, or as a table with low, high, epsilon and source."""
 
     @property
     def settings(self) -> tuple[Option, ...]:
@@ -79,7 +79,7 @@ class RangeOption(Choice):
     def read(self, section: Section) -> ScoreRange | NamedRange:
         kind, low = section.take(self.key, self.default), _LOW.read(section)
         if isinstance(kind, dict | list):
-            return _declared(section, self.key, kind)
+            return _read_ends(section, self.key, kind)
         if kind not in RANGES:
             raise section.error_at(self.key, f"must be one of {', '.join(RANGES)} or a pair [low, high], not {kind!r}")
         return NamedRange(kind, float(low))
@@ -90,11 +90,11 @@ class RangeOption(Choice):
         return {self.key: asdict(value)}
 
 
-def _declared(section: Section, key: str, plain: dict[str, Any] | list[Any]) -> ScoreRange:
-    """Read a range that is written out: a pair, or a table with low, high, source and an epsilon, which is computed."""
-    if isinstance(plain, list) and len(plain) != 2:
-        raise section.error_at(key, f"must be a pair [low, high], not {plain!r}")
-    table = plain if isinstance(plain, dict) else dict(zip(("low", "high"), plain, strict=True))
+def _read_ends(section: Section, key: str, given: dict[str, Any] | list[Any]) -> ScoreRange:
+    """Read a range given by its ends: a pair, or a table with low, high, source and epsilon, which is recomputed."""
+    if isinstance(given, list) and len(given) != 2:
+        raise section.error_at(key, f"must be a pair [low, high], not {given!r}")
+    table = given if isinstance(given, dict) else dict(zip(("low", "high"), given, strict=True))
     unknown = sorted(set(table) - {"low", "high", "epsilon", "source"})
     if unknown:
         raise section.error_at(key, f"has no {unknown[0]!r}; it has low, high, epsilon and source")
@@ -118,10 +118,10 @@ _RANGE = RangeOption(
 
 @dataclass(frozen=True)
 class OneTime(Rule):
-    """Pay cap·(log PMI − low)/(high − low), and nothing where PMI = 0.
+    """Pay cap·(log PMI − low)/(high − low), and 0 if PMI = 0.
 
-    Truthful if the range holds for every admissible report and, where PMI = 0 is possible, keeps one nat of margin
-    (erratum E5): `exact_range` and `paper_range` see to both. With a `clipped_range` it is truthful up to its ε.
+    Truthful if the range holds for every admissible report and, if PMI = 0 is possible, has a margin of one nat
+    (erratum E5), as `exact_range` and `paper_range` ensure. With a `clipped_range` it is truthful up to ε.
 
     Parameters
     ----------
@@ -176,12 +176,12 @@ class OneTime(Rule):
         return Breakdown(share, log_pmi, score, scale.low, scale.high, note=note, noted=impossible)
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
-        """Where 0 lies on the scale, because an empty report has log PMI 0."""
+        """Return the position of 0 on the scale, because an empty report has log PMI 0."""
         share = normalise(np.zeros(1), self.scale.low, self.scale.high)[0]
         return np.full(this_round.own.shape[:-1], share)
 
     def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
-        """Compare the range, wherever it comes from, with the exact one of this campaign."""
+        """Compare the range, whatever its source, with the exact range of this campaign."""
         scale = self.scale
         try:
             exact = exact_range(model, rows, values)

@@ -1,6 +1,6 @@
-"""The options of a rule, as its constructor checks them and as a campaign file and a form ask for them.
+"""The options of a rule, for its constructor, campaign files and forms.
 
-A rule declares an option where it declares the field: ``draws: int = option(Integer("draws", 64, minimum=1))``.
+A rule declares an option together with its field: ``draws: int = option(Integer("draws", 64, minimum=1))``.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class Option:
     Attributes
     ----------
     key, default
-        Its name, and its value if none is given.
+        The name and the default value.
     meaning
-        What it does, as the comment beside it in a new campaign file.
+        What the option does: its comment in a new campaign file.
     label, hint
-        What a form calls it.
+        Its label and hint in forms.
     example
-        What a new campaign file says, if not the default.
+        Its value in a new campaign file, if not the default.
     in_form, in_file
-        Whether a form asks for it, and whether a new campaign file shows it.
+        Whether forms, and new campaign files, contain it.
     """
 
     key: str
@@ -47,41 +47,41 @@ class Option:
     in_file: bool = True
 
     kind = "text"
-    """How a form asks for it: as a ``"text"``, a ``"choice"`` or a ``"flag"``."""
+    """The kind of field in forms: ``"text"``, ``"choice"`` or ``"flag"``."""
 
     @property
     def settings(self) -> tuple[Option, ...]:
-        """The keys that set it."""
+        """The settings that determine its value."""
         return (self,)
 
     def problem(self, value: Any) -> str:
-        """Return what is wrong with a value, or nothing."""
+        """Return the problem with a value, or an empty string if it is valid."""
         return ""
 
     def read(self, section: Section) -> Any:
-        """Take the value out of a table, or raise what is wrong with it."""
+        """Take the value out of a table, or raise an error if it is invalid."""
         value = section.take(self.key, self.default)
         if problem := self.problem(value):
             raise section.error_at(self.key, problem)
         return value
 
     def write(self, value: Any) -> dict[str, Any] | None:
-        """Return the settings for a value, or None if there are none."""
+        """Return the settings that give a value, or None if none can."""
         return {self.key: value}
 
     def parse(self, text: str) -> Any:
-        """Return the value that somebody typed, or raise `ValueError` with what is wrong."""
+        """Parse text from a form, or raise `ValueError` with the problem."""
         return text
 
     @property
     def text(self) -> str:
-        """The default as a form shows it."""
+        """The default as shown in forms."""
         return str(self.default)
 
 
 @dataclass(frozen=True)
 class Integer(Option):
-    """A whole number.
+    """An integer.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class Integer(Option):
         return integer_problem(int(value) if isinstance(value, np.integer) else value, self.minimum, self.maximum)
 
     def write(self, value: Any) -> dict[str, Any] | None:
-        """Return it as Python's own integer."""
+        """Return the settings with a Python integer, even if the value is a NumPy one."""
         return {self.key: int(value)}
 
     def parse(self, text: str) -> int:
@@ -107,15 +107,15 @@ class Integer(Option):
 
 @dataclass(frozen=True)
 class Number(Option):
-    """A number within open bounds, or what ``wanted`` says in words."""
+    """A number within open bounds, which error messages call ``expected``."""
 
     above: float = -np.inf
     below: float = np.inf
-    wanted: str = "a number"
+    expected: str = "a number"
 
     def problem(self, value: Any) -> str:
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        return "" if number and self.above < value < self.below else f"must be {self.wanted}, not {value!r}"
+        return "" if number and self.above < value < self.below else f"must be {self.expected}, not {value!r}"
 
     def parse(self, text: str) -> int | float:
         return parse_number(text)
@@ -140,7 +140,7 @@ class Flag(Option):
 
 @dataclass(frozen=True)
 class Choice(Option):
-    """One of several words, each with what a form calls it."""
+    """One of several words, each with a label for forms."""
 
     choices: Mapping[str, str] = field(default_factory=dict)
 
@@ -151,10 +151,10 @@ class Choice(Option):
         return "" if isinstance(value, str) and value in self.choices else f"must be {choices}, not {value!r}"
 
     def read(self, section: Section) -> Any:
-        """Take a word, spelled as in the list but for case, spaces, dashes and underscores."""
+        """Take a word, ignoring case, spaces, dashes and underscores."""
         return section.text(self.key, self.default, among=tuple(self.choices))
 
 
-def option(how: Option, default: Any = None) -> Any:
-    """Return a field of a rule that is an option; the field's default may differ from the setting's."""
-    return field(default=how.default if default is None else default, metadata={"option": how})
+def option(declaration: Option, default: Any = None) -> Any:
+    """Return a dataclass field for an option; the field's default may differ from the setting's."""
+    return field(default=declaration.default if default is None else default, metadata={"option": declaration})

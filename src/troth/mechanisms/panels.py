@@ -1,11 +1,11 @@
-"""Panels: each provider's peers split at random, so that another provider takes part in only one of B line-ups.
+"""Panels: each provider's peers split at random, so that each peer takes part in only one of B line-ups.
 
-Peers are split into panels whose sizes differ by one at most. Where a provider has few peers, the mean over all such
-splits is paid: it needs no randomness, and a report that changes enters exactly 1/B of it. Where there are too many
-splits, one is drawn: peers are put in the order of their reports and dealt out by a permutation from the seed. What a
-panel holds is then a function of the set of reports, so equal reports are paid equally and the order of providers does
-not matter. A peer that reports something else also changes places in that order, so for one seed it may move others
-to other panels; their distribution stays the same, and on average over the seed its report enters 1/B of the share.
+The sizes of panels differ by at most one. With few peers, the share is the mean over all such splits: this needs no
+randomness, and a report affects exactly 1/B of it. If there are too many splits, one is drawn: peers are sorted by
+report and dealt out by a permutation from the seed. Panels are then a function of the set of reports, so equal reports
+are paid equally and the order of providers does not matter. A peer that changes its report also changes its rank, so
+for one seed it may move others to other panels. Their distribution stays the same, and on average over the seed the
+report affects 1/B of the share.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from troth.core.information import add_exactly, sum_subsets
-from troth.mechanisms.round import places_of
+from troth.mechanisms.round import indexes_by_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from troth.core.contract import Array, Generator, Indexes
     from troth.mechanisms.round import Round
 
-_ALL_SPLITS = 252  # different panels of one provider, up to which all are tried
+_MAX_ENUMERATED = 252  # possible panels of one provider, up to which the mean over all splits is paid
 
 
 class Panels(NamedTuple):
-    """Everybody's panels, one provider's after the other's: whose each is, and what it counts for the provider's share.
+    """All panels, sorted by provider: the provider of each, and its weight in that provider's share.
 
-    ``sum`` adds up what has shape ``(round, provider, statistic)`` over the members of each panel, exactly.
+    ``sum`` adds up arrays ``(round, provider, statistic)`` over the members of each panel, exactly.
     """
 
     provider: Indexes
@@ -42,25 +42,27 @@ class Panels(NamedTuple):
 
 
 def split(this_round: Round, panels: int, rng: Generator) -> Panels:
-    """Split everybody's peers, in as many panels as there are peers if there are fewer."""
+    """Split each provider's peers into panels, at most as many as it has peers."""
     groups: Sequence[Any] = range(this_round.providers) if this_round.groups is None else list(this_round.groups)
     sizes = Counter(groups)
     peers = {len(groups) - size for size in sizes.values()}
-    if all(_different_panels(count, panels) <= _ALL_SPLITS for count in peers):
+    if all(_count_panels(count, panels) <= _MAX_ENUMERATED for count in peers):
         return _all_splits(groups, panels)
     permutations = {count: rng.permutation(count) for count in sorted(peers)}
     counts = np.array([max(1, min(panels, len(groups) - sizes[group])) for group in groups])
-    add = partial(_deal, groups=groups, order=_order_of_reports(this_round), counts=counts, permutations=permutations)
+    add = partial(_sum_panels, groups=groups, order=_report_order(this_round), counts=counts, permutations=permutations)
     provider = np.repeat(np.arange(len(groups)), counts)
     return Panels(provider, 1 / counts[provider], partial(add_exactly, add=add))
 
 
-def _deal(t: Array, groups: Sequence[Any], order: Indexes, counts: Indexes, permutations: dict[int, Indexes]) -> Array:
-    """Add up each provider's panels, at a cost that is linear in providers.
+def _sum_panels(
+    t: Array, groups: Sequence[Any], order: Indexes, counts: Indexes, permutations: dict[int, Indexes]
+) -> Array:
+    """Add up each provider's panels, in time linear in the number of providers.
 
-    A peer's place is its rank less the members of the provider's own group before it. So the peers between two such
-    members are dealt out by the permutation, moved by one place for each member before them: a difference of two
-    cumulative sums.
+    A peer's position is its rank minus the number of members of the provider's own group before it. So the peers
+    between two such members are dealt out by the permutation, shifted by one for each member before them: their sum is
+    a difference of two cumulative sums.
     """
     rounds, n, _ = t.shape
     starts = np.cumsum(counts) - counts
@@ -68,8 +70,8 @@ def _deal(t: Array, groups: Sequence[Any], order: Indexes, counts: Indexes, perm
     ordered = np.take_along_axis(t, order[..., None], axis=1)
     ranks = np.argsort(order, axis=1)
     members: dict[int, list[list[int]]] = {}
-    for places in places_of(groups).values():
-        members.setdefault(len(places), []).append(places)
+    for indexes in indexes_by_label(groups).values():
+        members.setdefault(len(indexes), []).append(indexes)
     for size, groups_of_size in members.items():
         accounts = np.array(groups_of_size)
         deal = permutations[n - size]
@@ -90,24 +92,24 @@ def _deal(t: Array, groups: Sequence[Any], order: Indexes, counts: Indexes, perm
 
 
 def mean_over_panels(values: Array, panels: Panels | None) -> Array:
-    """Return each provider's mean over its panels, ``(round, provider)``, whatever their order."""
+    """Return each provider's mean over its panels, ``(round, provider)``, independent of their order."""
     if panels is None:
         return values
     starts = np.flatnonzero(np.diff(panels.provider, prepend=-1))
-    least = np.minimum.reduceat(values, starts, axis=1)
-    excess = (values - least[:, panels.provider]) * panels.weight
+    minimum = np.minimum.reduceat(values, starts, axis=1)
+    excess = (values - minimum[:, panels.provider]) * panels.weight
     order = np.lexsort((excess, np.broadcast_to(panels.provider, excess.shape)), axis=-1)
-    # equal values have exactly that mean
-    return np.asarray(least + np.add.reduceat(np.take_along_axis(excess, order, axis=1), starts, axis=1))
+    # so that the mean of equal values is exact
+    return np.asarray(minimum + np.add.reduceat(np.take_along_axis(excess, order, axis=1), starts, axis=1))
 
 
-def _different_panels(peers: int, panels: int) -> int:
+def _count_panels(peers: int, panels: int) -> int:
     small, larger = divmod(peers, max(1, min(panels, peers)))
     return comb(peers, small) + (comb(peers, small + 1) if larger else 0)
 
 
 def _all_splits(groups: Sequence[Any], panels: int) -> Panels:
-    """Every panel that a balanced split can have, with the chance that it has it."""
+    """Return all possible panels of balanced splits, weighted by their frequency."""
     owners, weights, members = [], [], []
     for provider, group in enumerate(groups):
         peers = [j for j, other in enumerate(groups) if other != group]
@@ -125,8 +127,8 @@ def _all_splits(groups: Sequence[Any], panels: int) -> Panels:
     return Panels(np.array(owners), np.array(weights), partial(sum_subsets, members=np.stack(members)))
 
 
-def _order_of_reports(this_round: Round) -> Indexes:
-    """Return providers in the order of their models and reports, ``(round, provider)``."""
+def _report_order(this_round: Round) -> Indexes:
+    """Return the order of providers by model and report, ``(round, provider)``."""
     t = this_round.statistics.reshape(-1, *this_round.statistics.shape[-2:])
     names = {model: repr(model) for model in this_round.providers_by_model}
     codes = {name: code for code, name in enumerate(sorted(names.values()))}

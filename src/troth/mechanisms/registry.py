@@ -1,4 +1,4 @@
-"""The payment rules by name: one line for each, and which of them is the default."""
+"""The registry of payment rules, and the default rule."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 DEFAULT_RULE = "LineUp"
 
 RESERVED_KEYS = ("rule", "commitment", "beacon", "bonded")
-"""The keys of a ``[mechanism]`` table besides the options of a rule."""
+"""The keys of a ``[mechanism]`` table other than the options of a rule."""
 
 RULES: dict[str, type[Rule]] = {}
 """All rules, in the order in which they are offered."""
 
 
 def register(rule: type[Rule]) -> type[Rule]:
-    """Add a rule under the name of its class, so that campaigns, the service and the command line know it.
+    """Register a rule under its class name, for campaigns, the service and the command line.
 
     Raises
     ------
     ParameterError
-        If it is not a rule, another one has its name, or it does not describe itself: what it is for and each option.
+        If it is not a rule, another rule has its name, or its purpose or an option is not declared.
     """
-    from troth.mechanisms.rule import Rule as AnyRule  # which asks this registry
+    from troth.mechanisms.rule import Rule as AnyRule  # which imports this registry
 
     check_entry(RULES, rule, AnyRule)
     name = rule.__name__
@@ -62,5 +62,5 @@ def offered_rules() -> dict[str, type[Rule]]:
 
 
 def default_rule() -> Rule:
-    """Return the default rule with its default options."""
+    """Return the default rule with default options."""
     return RULES[DEFAULT_RULE]()

@@ -24,29 +24,29 @@ Label = TypeVar("Label")
 
 @dataclass(frozen=True)
 class Round:
-    """The reports of a round and all that a rule may look at.
+    """The reports of a round, and everything else that a rule may use.
 
     Attributes
     ----------
     model
         One model, or one per provider that share a space of statistics.
     statistics
-        Everybody's reports, ``(..., provider, statistic)``.
+        All reports, ``(..., provider, statistic)``.
     groups
-        Labels of related providers, none of whom is another's peer.
+        One label per provider; members of a group are never each other's peers.
     rows
-        Numbers of rows, where statistics do not say them.
+        Numbers of rows, if statistics do not contain them.
     rng
-        For rules that draw.
+        The generator of rules that draw.
     test
         Statistics of a test set, ``(..., statistic)``, for baselines that need one.
     lenient
-        Give a score outside its range the share NaN instead of stopping the round: for audits of lies that an analyst
-        would refuse.
+        Give scores outside their range the share NaN instead of stopping the round, for audits of lies that an analyst
+        would reject.
     cache
         Log PMI with decoys, shared by rounds that differ only in own reports and draw with the same seed.
     progress
-        Called with the part of all draws that is done, from 0 to 1, by rules that draw.
+        Called by rules that draw with the fraction of draws done, from 0 to 1.
     """
 
     model: Models
@@ -70,7 +70,7 @@ class Round:
             object.__setattr__(self, name, statistics)
         if self.rng is not None:
             check_generator(self.rng)
-        one_each(self.model, self.providers)  # checks them
+        one_each(self.model, self.providers)  # checks the models
         ruled_out = np.isneginf(statistics)
         if ruled_out.any():
             if not isinstance(self.evidence, HasFiniteStates):
@@ -84,56 +84,56 @@ class Round:
 
     @property
     def providers(self) -> int:
-        """How many providers there are."""
+        """The number of providers."""
         return int(np.shape(self.statistics)[-2])
 
     @cached_property
     def evidence(self) -> Model:
-        """The model that all providers share for the evidence."""
+        """The model of the evidence, which all providers share."""
         return shared_evidence(self.model)
 
     @property
     def providers_by_model(self) -> dict[Model, list[int]]:
-        """The providers of each distinct model, the models in an order that does not depend on who comes first."""
+        """The providers of each distinct model; the order of models does not depend on that of providers."""
         if isinstance(self.model, Model):
             return {self.model: list(range(self.providers))}
-        return dict(sorted(places_of(self.model).items(), key=lambda item: repr(item[0])))
+        return dict(sorted(indexes_by_label(self.model).items(), key=lambda item: repr(item[0])))
 
     @cached_property
     def peers(self) -> Array:
-        """For each provider the sum of its peers' statistics."""
+        """The sum of each provider's peers' statistics."""
         return leave_one_out(self.statistics, self.groups)
 
     @cached_property
     def peers_contradict(self) -> Any:
-        """Where peers contradict each other, so that their data say nothing about anybody's (erratum E16)."""
+        """A mask of providers whose peers contradict each other, so that their data carry no information (E16)."""
         return impossible(self.evidence, self.peers)
 
     def log_pmi(self) -> Array:
-        """Log PMI of each own report with its peers; 0 where the peers contradict each other, whatever was reported."""
+        """Return log PMI of each own report with its peers; 0 if these contradict each other."""
         if self.own is self.statistics:
             return np.where(self.peers_contradict, 0.0, peer_log_pmi(self.evidence, self.own, self.groups))
         return np.where(self.peers_contradict, 0.0, log_pmi(self.evidence, self.own, self.peers))
 
     def with_own(self, own: Array) -> Round:
-        """Return the same round with each provider scored for another report, its peers' unchanged."""
+        """Return the round with each provider scored for a different report, and its peers unchanged."""
         other = dataclasses.replace(self)
         object.__setattr__(other, "own", own)
         return other
 
     def report_progress(self, part: float) -> None:
-        """Say what part of all draws is done."""
+        """Report the fraction of draws done."""
         if self.progress is not None:
             self.progress(part)
 
     def on_days(self, days: int | slice) -> Round:
-        """Return the round of one day, or of several days, of a round over days; it reports no progress of its own."""
+        """Return one or several days of a round over days, without progress reports."""
         rows = None if self.rows is None else self.count_rows()[..., days, :]
         other = dataclasses.replace(self, statistics=self.statistics[..., days, :, :], rows=rows, progress=None)
         return other if self.own is self.statistics else other.with_own(self.own[..., days, :, :])
 
-    def among_all(self, entries: Array, members: list[int]) -> Array:
-        """Return entries of some providers, ``(..., member, entry)``, among those of all; the others have zeros."""
+    def scatter(self, entries: Array, members: list[int]) -> Array:
+        """Scatter entries of some providers, ``(..., member, entry)``, over all providers, with zeros elsewhere."""
         if len(members) == self.providers:
             return entries
         scattered = np.zeros((*entries.shape[:-2], self.providers, entries.shape[-1]))
@@ -141,7 +141,7 @@ class Round:
         return scattered
 
     def count_rows(self) -> Array:
-        """Rows behind every report, as given or as counted by the models."""
+        """Return the number of rows of each report, as given or as counted by the models."""
         if self.rows is not None:
             return np.broadcast_to(np.asarray(self.rows, dtype=np.float64), np.shape(self.statistics)[:-1])
         if isinstance(self.model, Model):
@@ -149,12 +149,12 @@ class Round:
         return np.stack([_rows(model, self.statistics[..., i, :]) for i, model in enumerate(self.model)], axis=-1)
 
 
-def places_of(labels: Iterable[Label]) -> dict[Label, list[int]]:
-    """Return where each label is among others, such as the providers of each model or group."""
-    places: dict[Label, list[int]] = {}
-    for place, label in enumerate(labels):
-        places.setdefault(label, []).append(place)
-    return places
+def indexes_by_label(labels: Iterable[Label]) -> dict[Label, list[int]]:
+    """Return the indexes of each distinct label, such as the providers of each model or group."""
+    indexes: dict[Label, list[int]] = {}
+    for index, label in enumerate(labels):
+        indexes.setdefault(label, []).append(index)
+    return indexes
 
 
 def empty_round(model: Models, providers: int, days: int = 1, **reports: Any) -> Round:

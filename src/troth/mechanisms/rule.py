@@ -1,7 +1,7 @@
-"""What every payment rule shares: caps, and how a share becomes a payment.
+"""The base class of payment rules: caps, and how a share becomes a payment.
 
-A rule is a class with one method, ``breakdown``, which says what share of its cap each provider earns and why. Amounts,
-empty shares, bonds and explanations derive from it.
+A rule has one method, ``breakdown``, which returns the share of its cap that each provider earns, and the numbers
+behind it. Amounts, empty shares, bonds and explanations derive from this method.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _CONTRADICTION = "where peers contradict each other, a report is paid as if it w
 
 
 class Rule(RuleDescription):
-    """A payment rule: subclasses return in ``breakdown`` what share of its cap each provider earns."""
+    """A payment rule. Subclasses implement ``breakdown``, which returns each provider's share of its cap."""
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        """Return everybody's share of the cap and how it came about: the one method that a rule must have."""
+        """Return each provider's share of its cap, and the numbers behind it: the only method that a rule must have."""
         raise NotImplementedError
 
     def pay(
@@ -51,7 +51,7 @@ class Rule(RuleDescription):
         rows: Any = None,
         rng: Generator | None = None,
     ) -> Array:
-        """Pay everybody: amounts of shape ``(..., provider)``, whose sum never exceeds the budget.
+        """Return payments of shape ``(..., provider)``, whose sum never exceeds the budget.
 
         Parameters
         ----------
@@ -60,13 +60,13 @@ class Rule(RuleDescription):
         statistics
             Reports, ``(..., provider, statistic)``.
         budget
-            What may be spent, one number or one per day.
+            The maximum total payment, one number or one per day.
         weights
             Announced shares of the budget that cap each provider; equal by default.
         groups
             One label per provider; members of a group are never each other's peers.
         rows
-            Numbers of rows, only where statistics do not say them.
+            Numbers of rows, only if statistics do not contain them.
         rng
             Only for rules that draw.
         """
@@ -78,17 +78,17 @@ class Rule(RuleDescription):
             raise ParameterError(
                 f"a budget of shape {np.shape(budget)} does not fit payments of shape {share.shape}"
             ) from None
-        room_for_rounding = (share.shape[-1] + 4) * 2.0**-52  # no order of adding them up exceeds the budget
+        room_for_rounding = (share.shape[-1] + 4) * 2.0**-52  # the sum stays within the budget in every order
         return np.asarray(amounts * (1 - room_for_rounding))
 
     def explain(self, model: Models, statistics: Array, **reports: Any) -> Breakdown:
-        """Return the breakdown behind `pay`, which explains ``groups``, ``rows`` and ``rng``."""
+        """Return the breakdown behind `pay`; see there for ``groups``, ``rows`` and ``rng``."""
         return self.evaluate(Round(model, statistics, **reports))
 
     def evaluate(self, this_round: Round, /) -> Breakdown:
-        """Return the breakdown of a round, with the checks of every rule: limits, contradictions and bounds.
+        """Return the breakdown of a round, with the checks common to all rules: limits, contradictions and bounds.
 
-        If the round cannot be paid, the error names the report without which it can.
+        If the round cannot be paid, the error names the reports without which it can.
         """
         if this_round.lenient:
             return self._evaluate(this_round)
@@ -102,8 +102,9 @@ class Rule(RuleDescription):
             raise
 
     def _evaluate(self, this_round: Round, /) -> Breakdown:
-        self._check_draws(this_round)
-        result = dataclasses.replace(self._checked(self.breakdown(this_round), this_round), labels=self.term_labels)
+        self._check_generator(this_round)
+        result = self._check_shape(self.breakdown(this_round), this_round)
+        result = dataclasses.replace(result, labels=self.term_labels)
         contradicted = self.contradicted(this_round)
         if contradicted.any():
             share = np.where(contradicted, self.evaluate_empty(this_round), result.share)
@@ -111,21 +112,21 @@ class Rule(RuleDescription):
             result = dataclasses.replace(result, share=share, score=score, note=_CONTRADICTION, noted=contradicted)
         low, high = (0.0, 1.0) if self.individually_rational else (-np.inf, np.inf)
         outside = ~((result.share >= low) & (result.share <= high))
-        if outside.any() and this_round.lenient:
+        if not outside.any():
+            return result
+        if this_round.lenient:
             return dataclasses.replace(result, share=np.where(outside, np.nan, result.share))
-        if outside.any():
-            where = tuple(int(i) for i in np.argwhere(outside)[0])
-            raise ScoreOutOfRangeError(where[-1], float(result.share[where]), low, high, "share of the cap")
-        return result
+        where = tuple(int(i) for i in np.argwhere(outside)[0])
+        raise ScoreOutOfRangeError(where[-1], float(result.share[where]), low, high, "share of the cap")
 
-    def _check_draws(self, this_round: Round) -> None:
+    def _check_generator(self, this_round: Round) -> None:
         if self.needs_seed and this_round.rng is None:
             raise MissingCapabilityError(
                 f"{self.name} draws random numbers: pass rng=, such as numpy.random.default_rng(secret)"
             )
 
-    def _checked(self, result: Any, this_round: Round) -> Breakdown:
-        """Refuse what is not one share for each report."""
+    def _check_shape(self, result: Any, this_round: Round) -> Breakdown:
+        """Check that a breakdown has one share for each report."""
         if not isinstance(result, Breakdown):
             raise ParameterError(f"{self.name}: breakdown must return a troth.Breakdown, not {type(result).__name__}")
         expected, shape = this_round.statistics.shape[:-1], np.shape(result.share)
@@ -134,21 +135,21 @@ class Rule(RuleDescription):
         return result
 
     def contradicted(self, this_round: Round, /) -> Any:
-        """Return who is paid as for an empty report because all its peers together contradict each other (E16)."""
+        """Return a mask of providers paid as for an empty report because their peers contradict each other (E16)."""
         return this_round.peers_contradict
 
     @classmethod
     def task_defaults(cls, model: Model, rows: int = 1) -> dict[str, Any]:
-        """Return settings that campaigns of many small tasks, with up to ``rows`` rows in a report, have by default."""
+        """Return the default settings of campaigns of tasks with up to ``rows`` rows in a report."""
         return {}
 
     @classmethod
     def first_defaults(cls, reports: int) -> dict[str, Any]:
-        """Return settings that a first campaign has by default, whose data hold this many reports."""
+        """Return the default settings of a first campaign with this number of reports."""
         return {}
 
     def evaluate_tasks(self, tasks: Tasks, rng: Generator | None = None, /) -> TaskShares:
-        """Return everybody's share of every task; each task is a separate round."""
+        """Return the share of each report; each task is a separate round."""
         return share_by_stacks(self, tasks, rng)
 
     def cap(self, providers: int, *, budget: Amount, weights: Shares | None = None) -> Array:
@@ -159,12 +160,12 @@ class Rule(RuleDescription):
         return amount[..., None] * _checked_weights(providers, weights)
 
     def empty_share(self, model: Models, statistics: Array, **reports: Any) -> Array:
-        """Return the share of its cap that each provider would earn for an empty report, its peers' unchanged."""
+        """Return the share of its cap that each provider would earn for an empty report, with its peers unchanged."""
         return self.evaluate_empty(Round(model, statistics, **reports))
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
-        """Return everybody's empty share in a round."""
-        self._check_draws(this_round)
+        """Return each provider's empty share in a round."""
+        self._check_generator(this_round)
         return self.breakdown(this_round.with_own(np.zeros_like(this_round.statistics))).share
 
     def deposit_shares(self, this_round: Round, /) -> Any:
@@ -172,20 +173,20 @@ class Rule(RuleDescription):
         return np.full(this_round.statistics.shape[:-1], Fraction(0), dtype=object)
 
     def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:
-        """Return the rule with all that depends on the model and on the most rows of each provider worked out."""
+        """Return the rule with everything computed that depends on the model and on maximum numbers of rows."""
         return self
 
     def check_payable(self, model: Models, rows: Sequence[int], groups: Sequence[Any] | None = None) -> None:
-        """Refuse models that this rule cannot pay for these numbers of rows."""
-        silent = np.random.default_rng(0)
-        self.drawing(1).evaluate(empty_round(model, len(rows), self.days, groups=groups, rng=silent))
+        """Reject models that this rule cannot pay for these numbers of rows."""
+        rng = np.random.default_rng(0)
+        self.drawing(1).evaluate(empty_round(model, len(rows), self.days, groups=groups, rng=rng))
 
     def drawing(self, max_draws: int) -> Rule:
         """Return a rule that draws peers at most ``max_draws`` times, and pays the same in expectation."""
         return self
 
     def in_expectation(self) -> Rule:
-        """Return a rule that draws nothing and pays the same in expectation, perhaps over the peers of a second day."""
+        """Return a rule that pays the same in expectation without draws, possibly over the peers of a second day."""
         return self
 
 

@@ -1,6 +1,6 @@
 """Ranges of log PMI that are fixed before any report is seen and hold for every admissible one.
 
-Normalising by the realised least and greatest score would make the scale depend on the report (erratum E9).
+Normalising by the realised minimum and maximum score would make the scale depend on the report (erratum E9).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from troth.core.provider_models import one_each, shared_evidence
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SAYS_NOTHING = 1e-12
-"""Nats that are rounding, not information."""
+ROUNDING_NATS = 1e-12
+"""The maximum size of log PMI that is a rounding error."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class ScoreRange:
     Attributes
     ----------
     low, high
-        In nats.
+        The ends, in nats.
     epsilon
-        The most, in nats, that any lie can gain in expectation because scores are clipped: ln(1 + e^low), and 0 if
-        they are not. It is computed; whatever is given is replaced.
+        The most that any lie can gain in expectation because scores are clipped, in nats: ln(1 + e^low), or 0 without
+        clipping. It is always computed; a given value is ignored.
     source
-        Where the range comes from. A ``"clipped"`` one raises scores below ``low`` to it; in all others a score outside
-        stops the round.
+        The origin of the range. A ``"clipped"`` range raises scores below ``low`` to it; with all others a score
+        outside the range stops the round.
 
     Examples
     --------
@@ -71,9 +71,9 @@ class ScoreRange:
 
 
 def exact_range(model: Models, rows: Sequence[int], values: Bounds | None = None) -> ScoreRange:
-    """Return the true least and greatest log PMI over every admissible report of everybody.
+    """Return the exact minimum and maximum of log PMI over all admissible reports of all providers.
 
-    Where PMI = 0 is possible, and paid as nothing, the low end lies one nat below the least finite log PMI: with less
+    If PMI = 0 is possible, which pays 0, the low end lies one nat below the minimum finite log PMI: with a smaller
     margin a lie can be profitable (erratum E5). One range serves all providers (erratum E13).
 
     Parameters
@@ -81,9 +81,9 @@ def exact_range(model: Models, rows: Sequence[int], values: Bounds | None = None
     model
         One model, or one per provider.
     rows
-        The most rows that each provider may report.
+        Each provider's maximum number of rows.
     values
-        The least and the greatest value that a row may have, for families whose values are unbounded.
+        The minimum and maximum value of a row, for families with unbounded values.
 
     Raises
     ------
@@ -102,13 +102,13 @@ def exact_range(model: Models, rows: Sequence[int], values: Bounds | None = None
         raise UnboundedRangeError(
             "log PMI has no least value, because features may be arbitrarily large", "choose a clipped range"
         )
-    if not high - low > SAYS_NOTHING:
+    if not high - low > ROUNDING_NATS:
         raise _no_information()
     return ScoreRange(low, high, source="exact")
 
 
 def clipped_range(model: Models, rows: Sequence[int], values: Bounds | None = None, *, low: float = -8.0) -> ScoreRange:
-    """Return a range whose low end is chosen: scores below it are raised to it, and no lie gains more than ε from that.
+    """Return a range with a chosen low end, to which lower scores are raised; no lie gains more than ε from this.
 
     The clipped score is the log score of max(q, e^low·m), whose mass is at most 1 + e^low, so any lie gains at most
     ε = ln(1 + e^low) nats. In exchange the scale is short, and incentives are strong.
@@ -120,16 +120,16 @@ def clipped_range(model: Models, rows: Sequence[int], values: Bounds | None = No
     True
     """
     extremes = _extremes(model, rows, values)
-    if not any(e.high > SAYS_NOTHING or e.low < -SAYS_NOTHING for e in extremes):
+    if not any(e.high > ROUNDING_NATS or e.low < -ROUNDING_NATS for e in extremes):
         raise _no_information()
     return ScoreRange(low, max(e.high for e in extremes), source="clipped")
 
 
 def paper_range(model: Models, rows: Sequence[int], values: Bounds | None = None) -> ScoreRange:
-    """Return the paper's closed bounds: valid, and so loose that incentives nearly vanish (erratum E14).
+    """Return the paper's closed-form bounds: valid, but so loose that incentives nearly vanish (erratum E14).
 
-    For finite models those of the paper's appendix on bounding log PMI, with the margin of erratum E5 where PMI = 0 is
-    possible; for a normal mean the corrected ones, which need bounds on the values (erratum E1).
+    For finite models these are the bounds of the paper's appendix on log PMI, with the margin of erratum E5 if PMI = 0
+    is possible; for a normal mean the corrected bounds, which need bounds on the values (erratum E1).
     """
     extremes = []
     for own, limit, peers in situations(model, rows):
@@ -168,57 +168,57 @@ def situations(
 ) -> list[tuple[Model, int, list[tuple[Model, int]]]]:
     """Return every distinct (own model, own limit, peers' models and rows) of a round.
 
-    Peers of one model are one peer with all their rows, unless rows share an effect: then each is a separate peer.
+    Peers of one model are pooled into one peer, unless a provider's rows share a random effect.
 
     Parameters
     ----------
     groups
         One label per provider; members of a group are never each other's peers.
     peer_rows
-        Rows that each provider has as a peer of others; their limits by default.
+        Each provider's number of rows as a peer of others; its limit by default.
     panels
-        Into how many panels peers are split: those with the most rows, of whom the largest panel can consist.
+        The number of panels; only the peers of the largest possible panel are returned.
     """
     shared_evidence(model)
-    limits = _whole(rows)
+    limits = _row_limits(rows)
     if len(limits) < 2:
         raise DataError("a range needs the row limits of at least two providers")
     models = one_each(model, len(limits))
     labels = range(len(limits)) if groups is None else list(groups)
-    as_peers = limits if peer_rows is None else _whole(peer_rows)
+    as_peers = limits if peer_rows is None else _row_limits(peer_rows)
     for noun, listed in (("group labels", labels), ("numbers of peers' rows", as_peers)):
         if len(listed) != len(limits):
             raise DataError(f"{len(listed)} {noun} for {len(limits)} row limits: give one each")
-    everybody = Counter(zip(models, as_peers, strict=True))
+    all_providers = Counter(zip(models, as_peers, strict=True))
     members: dict[Any, Counter[tuple[Model, int]]] = {}
     for label, member, count in zip(labels, models, as_peers, strict=True):
         members.setdefault(label, Counter())[member, count] += 1
     cases: dict[Any, tuple[Model, int, Counter[tuple[Model, int]]]] = {}
     for label, own, limit in zip(labels, models, limits, strict=True):
         cases.setdefault((own, limit, frozenset(members[label].items())), (own, limit, members[label]))
-    return [(own, limit, _peers(everybody, group, panels)) for own, limit, group in cases.values()]
+    return [(own, limit, _peers(all_providers, group, panels)) for own, limit, group in cases.values()]
 
 
-def _whole(rows: Sequence[int]) -> list[int]:
+def _row_limits(rows: Sequence[int]) -> list[int]:
     limits = [int(n) for n in rows]
-    if any(n < 0 or n != written for n, written in zip(limits, rows, strict=True)):
+    if any(n < 0 or n != given for n, given in zip(limits, rows, strict=True)):
         raise DataError(f"row limits must be whole numbers of at least 0, not {list(rows)!r}")
     return limits
 
 
 def _peers(
-    everybody: Counter[tuple[Model, int]], group: Counter[tuple[Model, int]], panels: int = 1
+    all_providers: Counter[tuple[Model, int]], group: Counter[tuple[Model, int]], panels: int = 1
 ) -> list[tuple[Model, int]]:
-    """Return the models and rows of all but a group, or of the largest panel of them."""
+    """Return the models and rows of all providers outside a group, or of their largest possible panel."""
     pooled: dict[Model, int] = {}
     separate: list[tuple[Model, int]] = []
-    peers = everybody - group
+    peers = all_providers - group
     seats = -(-peers.total() // panels)
-    for (other, rows), times in sorted(peers.items(), key=lambda item: -item[0][1]) if panels > 1 else peers.items():
-        free = min(times, seats)
-        seats -= free
+    for (other, rows), count in sorted(peers.items(), key=lambda item: -item[0][1]) if panels > 1 else peers.items():
+        seated = min(count, seats)
+        seats -= seated
         if has_independent_rows(other):
-            pooled[other] = pooled.get(other, 0) + free * rows
+            pooled[other] = pooled.get(other, 0) + seated * rows
         else:
-            separate += [(other, rows)] * free
+            separate += [(other, rows)] * seated
     return [*pooled.items(), *separate]

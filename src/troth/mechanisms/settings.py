@@ -1,4 +1,4 @@
-"""Payment rules as a campaign file's ``[mechanism]`` table has them."""
+"""Payment rules from the ``[mechanism]`` table of a campaign file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from troth.mechanisms.rule import Rule
 
 BONDED = Flag("bonded", False, label="Bonded: hold back the empty share; payments can be negative")
-"""A setting of every rule, besides its own options."""
+"""A setting that all rules have besides their own options."""
 
 
 def settings_of(rule: str) -> dict[str, Option]:
-    """Return all settings of a rule in a ``[mechanism]`` table: its own options, and those of any rule.
+    """Return all settings of a rule in a ``[mechanism]`` table: its own options, and those that all rules have.
 
     Examples
     --------
@@ -29,8 +29,8 @@ def settings_of(rule: str) -> dict[str, Option]:
     return {**RULES[rule].settings(), BONDED.key: BONDED}
 
 
-def read_rule(section: Section, tasks_of: Model | None = None) -> Rule:
-    """Make the rule that a table of settings describes; for tasks under a model, options have other defaults.
+def read_rule(section: Section, task_model: Model | None = None) -> Rule:
+    """Make a rule from its settings; campaigns of tasks, with the model ``task_model``, have other defaults.
 
     Examples
     --------
@@ -42,8 +42,8 @@ def read_rule(section: Section, tasks_of: Model | None = None) -> Rule:
     rule_class = RULES[name]
     if rule_class.not_offered:
         raise section.error_at("rule", f"{name} {rule_class.not_offered}; use {' or '.join(offered_rules())}")
-    if tasks_of is not None:
-        section.remaining.update({**rule_class.task_defaults(tasks_of), **section.remaining})
+    if task_model is not None:
+        section.remaining.update({**rule_class.task_defaults(task_model), **section.remaining})
     bonded = BONDED.read(section)
     rule = rule_class.from_settings(section)
     section.reject_unknown((*RESERVED_KEYS, *rule_class.settings()))

@@ -1,8 +1,8 @@
-"""A bounded one-time rule for any model: peers of another day are drawn from the model.
+"""A bounded one-time rule for any model, which draws the peers of another day from the model.
 
-Mechanism 2 needs a second day to compare with. Its expectation over that day is the same for peers drawn from the
-prior predictive with the peers' own numbers of rows and features, and the score is linear in that term, so any number
-of draws is exactly truthful. This answers the paper's question for a one-time mechanism that works for every model.
+Mechanism 2 compares with a second day. Its expectation over that day is the same for peers drawn from the prior
+predictive with the real peers' numbers of rows and features. The score is linear in that term, so the rule is exactly
+truthful for any number of draws. This answers the paper's question about a one-time mechanism for every model.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _MEANING = "how many times peers are drawn; more draws make payments less random
 class SyntheticPeers(Rule):
     """Score the mean of f′(1/PMI(own, drawn peers)) − f*(f′(1/PMI(own, peers))), on the divergence's range.
 
-    Providers must not know the generator's seed when they report. Equal reports get equal payments: what is drawn for a
-    provider depends on its peers' design alone, in an order that does not depend on who comes first.
+    Providers must not know the generator's seed when they report. Equal reports get equal payments: the draws for a
+    provider depend only on its peers' design, not on the order of providers.
 
     Parameters
     ----------
     draws
-        How many times peers are drawn. More draws make payments less random, not more truthful.
+        The number of times that peers are drawn. More draws make payments less random, not more truthful.
     divergence
         One of `troth.divergences`.
 
@@ -84,7 +84,7 @@ class SyntheticPeers(Rule):
         return replace(self, draws=min(int(self.draws), max_draws))
 
     def in_expectation(self) -> Rule:
-        """Compare with the peers of a second day, which have the distribution of the drawn ones."""
+        """Compare with the peers of a second day, which are distributed like the drawn ones."""
         return MultiDay(self.divergence)
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
@@ -100,5 +100,5 @@ class SyntheticPeers(Rule):
         return Breakdown(normalise(score, f.low, f.high), log_pmi_with_peers, score, f.low, f.high, terms)
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
-        """f(1) on the scale: an empty report has log PMI 0 with everything."""
+        """Return f(1) on the scale: an empty report has log PMI 0 with any peers."""
         return np.full(this_round.own.shape[:-1], self.divergence.empty_share)

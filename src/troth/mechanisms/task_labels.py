@@ -1,4 +1,4 @@
-"""Tasks about labels: the class of a task is one of finitely many, and each report on it is labels."""
+"""Tasks about labels: a task has one of finitely many classes, and its reports consist of labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from troth.mechanisms.tasks import Tasks
 
 MAX_OUTCOMES = 1024
-"""How many joint answers of peers are tried at once; peers with more are split into panels."""
+"""The maximum number of joint answers in one line; peers with more of them are split into panels."""
 
 
 class Labels(NamedTuple):
@@ -24,7 +24,7 @@ class Labels(NamedTuple):
 
 
 def labels_of(tasks: Tasks) -> Labels | None:
-    """Return the likelihoods of one label, or None if tasks are not about labels with finitely many classes."""
+    """Return the likelihoods of a label, or None if tasks are not about labels with finitely many classes."""
     first = tasks.likelihoods[0]
     if not (isinstance(first, HasFiniteStates) and isinstance(first, HasReduction)):
         return None
@@ -41,7 +41,7 @@ def labels_of(tasks: Tasks) -> Labels | None:
 
 
 def priors_of(tasks: Tasks, labels: Labels) -> tuple[Array, Indexes]:
-    """Return the distinct p(θ | what everybody knows), and which of them each task has."""
+    """Return the distinct p(θ | public data), and the index of each task's."""
     count = int(tasks.task.max(initial=-1)) + 1
     if tasks.known is None:
         return labels.prior[None], np.zeros(count, dtype=np.intp)

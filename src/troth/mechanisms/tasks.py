@@ -1,7 +1,7 @@
-"""Many small rounds: who reported what on which task, and everybody's share of each, all at once.
+"""Many small rounds that are settled together: reports on tasks, and their shares.
 
-Each task has its own θ and is a round of whoever worked on it. Its reports are settled by what peers reported on
-the same task, so shares of different tasks do not touch each other, and a payment is a sum of shares.
+Each task has its own θ and is a round of the providers who worked on it. Reports are compared only with reports on the
+same task, so tasks do not affect each other's shares, and a payment is a sum of shares.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """Reports on tasks, sorted by task: one entry for each provider that worked on a task.
+    """Reports on tasks, sorted by task: one for each task and each provider that worked on it.
 
     Attributes
     ----------
     task, provider
-        Which task, and whose report, as numbers from 0.
+        The indexes of each report's task and provider, ``(report,)``.
     summaries
-        What the rows of a report add up to, ``(report, entry)``.
+        The summary of each report, ``(report, entry)``.
     likelihoods, likelihood_of
-        The models that occur, in one space of statistics, and which of them each provider has, ``(provider,)``.
+        The distinct models, in one space of statistics, and the index of each provider's, ``(provider,)``.
     group
-        A number that related providers share, ``(provider,)``.
+        The index of each provider's group of related providers, ``(provider,)``.
     known
-        Statistics of what everybody knows about each task, ``(task, statistic)``, or None.
+        Statistics of the public data about each task, ``(task, statistic)``, or None.
     own
-        Other summaries to be scored in place of everybody's own, peers' unchanged: for audits.
+        Summaries to score instead of those reported, with peers unchanged, for audits.
     """
 
     task: Indexes
@@ -67,11 +67,11 @@ class Tasks:
         return self.summaries if self.own is None else self.own
 
     def with_own(self, own: Array) -> Tasks:
-        """Return the same tasks with everybody scored for another report, its peers' unchanged."""
+        """Return the tasks with each provider scored for a different report, and its peers unchanged."""
         return replace(self, own=own)
 
     def statistics(self, summaries: Array) -> Array:
-        """Return everybody's statistics by its own likelihood."""
+        """Return the statistics of each report under its provider's likelihood."""
         likelihood = self.likelihood_of[self.provider]
         first = np.asarray(self.likelihoods[0].from_summary(summaries[:1]))
         result = np.zeros((len(self), first.shape[-1]))
@@ -84,9 +84,9 @@ class Tasks:
         return result
 
     def stacks(self) -> Iterator[tuple[Indexes, Any, Array | None]]:
-        """Yield reports of tasks with equal likelihoods, groups and public data, ``(task, provider)``, and these.
+        """Yield reports ``(task, provider)`` of tasks with equal likelihoods, groups and public data, and the last two.
 
-        Reports of a task are in the order of their likelihoods, so that tasks are together whoever comes first in them.
+        Reports on a task are sorted by likelihood, so that stacks do not depend on the order of a task's providers.
         """
         starts = np.flatnonzero(np.diff(self.task, prepend=-1))
         sizes = np.diff(starts, append=len(self))
@@ -98,7 +98,7 @@ class Tasks:
             reports = np.take_along_axis(reports, order, axis=1)
             group = self.group[self.provider[reports]]
             first = np.broadcast_to(np.arange(size), group.shape)
-            if not alone:  # who is related to whom, not who they are
+            if not alone:  # which providers are related, not which groups they have
                 first = (group[:, :, None] == group[:, None, :]).argmax(axis=2)
             keys = [np.take_along_axis(likelihood, order, axis=1), first]
             if self.known is not None:
@@ -113,7 +113,7 @@ class Tasks:
 
 @dataclass(frozen=True)
 class TaskShares:
-    """Everybody's share for each report, log PMI with peers, how many peers there were, and the share without any."""
+    """For each report its share, log PMI with its peers, the number of peers, and the empty share."""
 
     share: Array
     log_pmi: Array
@@ -122,7 +122,7 @@ class TaskShares:
 
 
 def share_by_stacks(rule: Rule, tasks: Tasks, rng: Generator | None) -> TaskShares:
-    """Evaluate similar tasks in one call of a rule for one round, for any model and rule."""
+    """Evaluate tasks under any model and rule, with one call of the rule for each stack of similar tasks."""
     share, log_pmi, empty = np.zeros((3, len(tasks)))
     statistics = tasks.statistics(tasks.summaries)
     own = None if tasks.own is None else tasks.statistics(tasks.own)
@@ -152,7 +152,7 @@ def share_by_stacks(rule: Rule, tasks: Tasks, rng: Generator | None) -> TaskShar
 def _with_report_number(
     error: ReportError, rule: Rule, round_of: Callable[[Indexes], Round], reports: Indexes
 ) -> ReportError:
-    """Return the error with the number of the report: the rule knows its provider, not which of the tasks."""
+    """Return the error with the index of the report: the rule knows only the place of its provider in a task."""
     for task in reports:
         try:
             rule.evaluate(round_of(task))
@@ -162,7 +162,7 @@ def _with_report_number(
 
 
 def count_peers(tasks: Tasks) -> NDArray[np.int64]:
-    """Return how many providers of other groups worked on the same task, for each report."""
+    """Return, for each report, the number of providers of other groups who worked on the same task."""
     on_task = np.bincount(tasks.task)[tasks.task]
     pairs = tasks.task.astype(np.int64) * (int(tasks.group.max(initial=0)) + 1) + tasks.group[tasks.provider]
     _, inverse, counts = np.unique(pairs, return_inverse=True, return_counts=True)

@@ -1,4 +1,4 @@
-"""The families: one file each, which says everything about it. `FAMILIES` maps their names to their classes."""
+"""The families, and their registry: `FAMILIES` maps names to classes."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ F = TypeVar("F", bound=Family)
 
 FAMILIES: dict[str, type[Family]] = {}
 
-_KEYS_OF_COLUMNS = ("column", "columns", "target", "intercept", "categories", "scales", "levels")
-RESERVED_KEYS = ("family", "file", "digest", *_KEYS_OF_COLUMNS, "pilot", "providers", "guessed")
-"""The keys of a ``[model]`` table besides the hyper-parameters of a family, and ``prior``."""
+_COLUMN_KEYS = ("column", "columns", "target", "intercept", "categories", "scales", "levels")
+RESERVED_KEYS = ("family", "file", "digest", *_COLUMN_KEYS, "pilot", "providers", "guessed")
+"""Keys of a ``[model]`` table with a fixed meaning, which no hyper-parameter may take."""
 
 
 def register(family: type[F]) -> type[F]:
-    """Add a family to `FAMILIES`, in whose order families are offered and guessed; also as a decorator.
+    """Add a family to `FAMILIES`; also usable as a decorator.
 
-    Campaign files, forms and commands then know it by the name of its class, and its docstring says what its
-    hyper-parameters mean.
+    Campaign files, forms and commands then know the family by the name of its class, and its docstring documents its
+    hyper-parameters. Families are offered, and guessed from data, in the order of registration.
 
-    Raises `ParameterError` if it is not a family, another one has its name, or it does not describe itself: what it is
-    for, each hyper-parameter with an example, how rows become numbers, and their log evidence.
+    Raises `ParameterError` if the class is not a family, if its name is taken, or if a declaration is missing: its
+    description, a hyper-parameter's meaning or example, how rows become numbers, or their log evidence.
     """
     check_entry(FAMILIES, family, Family)
     name = family.__name__
@@ -94,7 +94,7 @@ def _check_parameters(family: type[Family]) -> None:
         if not (parameter.meaning or parameter.hidden):
             raise ParameterError(f"{name}: say what {parameter.name} means", parameter=parameter.name)
         if parameter.required and parameter.hidden:
-            raise ParameterError(f"{name}: give {parameter.name} a default, because nobody is asked for it")
+            raise ParameterError(f"{name}: give {parameter.name} a default, because users are not asked for it")
         if parameter.required and parameter.example is None:
             raise ParameterError(f"{name}: give an example of {parameter.name}", parameter=parameter.name)
 
@@ -147,7 +147,7 @@ for _family in (
 
 
 def is_registered(model: object) -> bool:
-    """Return whether `FAMILIES` has the class of a model, so that campaign files and ledgers can name it.
+    """Return whether a model's class is in `FAMILIES`, so that campaign files and ledgers can name it.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def is_registered(model: object) -> bool:
 
 
 def named_family(name: str) -> type[Family]:
-    """Return the family of a name, which may be spelled with other capitals, spaces or dashes.
+    """Return the family with this name; case, spaces and dashes are ignored.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def named_family(name: str) -> type[Family]:
 
 
 def similar_family(name: str) -> str:
-    """Return the name of the family that is spelled most like another name.
+    """Return the name of the family that is closest in spelling, to suggest it.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def _unknown_family(name: object) -> ParameterError:
 
 
 def from_dict(plain: Mapping[str, Any]) -> Family:
-    """Make a model from plain data, such as ``model.to_dict()`` or a table of a TOML file.
+    """Create a model from plain data, such as ``model.to_dict()`` or a table of a TOML file.
 
     Examples
     --------

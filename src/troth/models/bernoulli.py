@@ -20,7 +20,7 @@ from troth.models.fitting.initial_parameters import FreeParameters, Positive, di
 from troth.models.parameters import parameter, positive
 from troth.models.shared.conjugate import BetaPrior
 
-_ONE_BY_ONE = 2000  # counts at either end that are summed one by one
+_END_TERMS = 2000  # at each end of a long sum, which are added one by one
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Bernoulli(BetaPrior, DirichletCounts):
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:
-        """Every rate is equally likely."""
+        """Guess a uniform prior."""
         return FirstGuess({"alpha": 1.0, "beta": 1.0}, column.labels)
 
     _value_word = "value"
@@ -77,51 +77,52 @@ class Bernoulli(BetaPrior, DirichletCounts):
         return np.asarray(statistics, dtype=np.float64)
 
     def forecast(self, own: Array, peers: Sequence[tuple[Model, Array]], unordered: bool, /) -> Forecast:
-        """Predict peers' data: the number of ones is Beta-binomial given the own report."""
+        """Predict peers' data: given a provider's own report, their number of ones is Beta-binomial."""
         ((model, counts),) = peers
         if model != self:
             raise MissingCapabilityError(f"{self!r} cannot predict the data of {model!r}")
         rows = counts.sum(axis=-1)
         log_orders = gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1)
-        log_chance = self.log_evidence(own + counts) - self.log_evidence(own) + (log_orders if unordered else 0.0)
+        log_probability = self.log_evidence(own + counts) - self.log_evidence(own) + (log_orders if unordered else 0.0)
         cases = np.stack([*np.moveaxis(own, -1, 0), rows], axis=-1).reshape(-1, 3)
         distinct, inverse = np.unique(cases, axis=0, return_inverse=True)
         collisions = [
             self._collision_probability(ones, zeros, size, unordered) for ones, zeros, size in distinct.tolist()
         ]
         log_outcomes = np.log(rows + 1) if unordered else rows * np.log(2)
-        return Forecast(np.exp(log_chance), np.array(collisions)[inverse.ravel()].reshape(rows.shape), log_outcomes)
+        collision_probability = np.array(collisions)[inverse.ravel()].reshape(rows.shape)
+        return Forecast(np.exp(log_probability), collision_probability, log_outcomes)
 
     def _collision_probability(self, ones: float, zeros: float, rows: float, unordered: bool) -> float:
-        """Σ p² over all that peers with ``rows`` rows could report, given own ones and zeros.
+        """Σ p² over all reports of peers with ``rows`` rows, given a provider's own ones and zeros.
 
-        Beyond 4,000 rows p is a smooth function of the count, and the sum is an integral (Euler and Maclaurin)
-        over pieces that grow from both ends; the counts next to the ends are added one by one.
+        Beyond 4,000 rows p is a smooth function of the count, and the sum is an integral (Euler–Maclaurin) over
+        intervals that grow from both ends; the terms next to the ends are added one by one.
         """
 
-        def squared_chance(count: Array) -> Array:
-            return self._squared_chance(count, ones, zeros, rows, unordered)
+        def squared_probability(count: Array) -> Array:
+            return self._squared_probability(count, ones, zeros, rows, unordered)
 
-        if rows <= 2 * _ONE_BY_ONE:
-            return float(squared_chance(np.arange(rows + 1)).sum())
-        ends = np.concatenate([np.arange(_ONE_BY_ONE), rows - np.arange(_ONE_BY_ONE)])
-        first, last = _ONE_BY_ONE - 0.5, rows - _ONE_BY_ONE + 0.5
+        if rows <= 2 * _END_TERMS:
+            return float(squared_probability(np.arange(rows + 1)).sum())
+        ends = np.concatenate([np.arange(_END_TERMS), rows - np.arange(_END_TERMS)])
+        first, last = _END_TERMS - 0.5, rows - _END_TERMS + 0.5
         half = np.geomspace(first, rows / 2, 200)
         edges = np.concatenate([half[:-1], [rows / 2], rows - half[:-1][::-1]])
         edges[0], edges[-1] = first, last
         nodes, weights = np.polynomial.legendre.leggauss(12)
         middle, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
-        inner = (squared_chance(middle[:, None] + width[:, None] * nodes) * weights).sum(axis=1) @ width
-        slopes = np.diff(squared_chance(np.array([[first], [last]]) + np.array([-0.5, 0.5])))
-        return float(squared_chance(ends).sum() + inner - (slopes[1, 0] - slopes[0, 0]) / 24)
+        inner = (squared_probability(middle[:, None] + width[:, None] * nodes) * weights).sum(axis=1) @ width
+        slopes = np.diff(squared_probability(np.array([[first], [last]]) + np.array([-0.5, 0.5])))
+        return float(squared_probability(ends).sum() + inner - (slopes[1, 0] - slopes[0, 0]) / 24)
 
-    def _squared_chance(self, count: Array, ones: float, zeros: float, rows: float, unordered: bool) -> Array:
-        """Return p² of this many ones among ``rows`` rows, unordered or added up over their orders."""
+    def _squared_probability(self, count: Array, ones: float, zeros: float, rows: float, unordered: bool) -> Array:
+        """Return each count's squared probability if ``unordered``, else the sum of p² over the orders of its rows."""
         counts = np.stack([count, rows - count], axis=-1)
         log_orders = gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1)
         own = np.array([ones, zeros])
-        log_chance = self.log_evidence(own + counts) - self.log_evidence(own)
-        return np.asarray(np.exp(2 * log_chance + (2 if unordered else 1) * log_orders))
+        log_probability = self.log_evidence(own + counts) - self.log_evidence(own)
+        return np.asarray(np.exp(2 * log_probability + (2 if unordered else 1) * log_orders))
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of 0 and 1 for each rate."""
@@ -135,7 +136,7 @@ class Bernoulli(BetaPrior, DirichletCounts):
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """Return whether there are two codes."""
+        """Return whether reports count two codes."""
         return isinstance(reduction, Counts) and reduction.labels == 2
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Any likelihood at all: θ is one of a few candidates, and a report is its log-likelihood under each."""
+"""Candidates with any likelihood: θ is one of a few, and a report is its log-likelihood under each."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from troth.models.shared.features_at_hand import FeaturesAtHand
 class Candidates(CandidateStates):
     """θ is one of S candidates: draws from a prior or from last year's posterior, or trained models.
 
-    Statistic: the log-likelihood of a dataset under each candidate. Λ(t) = logsumexp(log p + t). It is a finite model:
-    what is proved for finitely many states holds exactly, under "θ is one of these".
+    Statistic: the log-likelihood of a dataset under each candidate. Λ(t) = logsumexp(log p + t). The model is finite:
+    if θ is one of the candidates, what is proved for finitely many states holds exactly.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ class Candidates(CandidateStates):
         ``log_likelihood(data)`` returns one number per candidate, −∞ allowed.
     draw
         ``draw(rng, candidate, features)`` returns the answers of a candidate to a provider's features, or, for
-        data without features, ``draw(rng, candidate, rows)`` a dataset. Rules that draw decoys need it, and a model
-        for each provider that knows its features or its number of rows: `with_features`.
+        data without features, ``draw(rng, candidate, rows)`` a dataset. Rules that draw decoys need it, and each
+        provider's own model, which knows its features or its number of rows: `with_features`.
     pairs
         Whether data are pairs (z, y), and draws are answers to z.
 
@@ -51,7 +51,7 @@ class Candidates(CandidateStates):
     >>> round(float(troth.log_pmi(model, own, peers)), 3)
     0.284
     >>> print(model.effective_candidates(np.stack([own, peers])))
-    of 3 candidates a report leaves 1.5 to 2.46 effective ones, all together 1.46; near one: ...
+    effective candidates out of 3: 1.5 to 2.46 given one report, 1.46 given all reports; too few: ...
     """
 
     log_likelihood: Callable[[Any], Any]
@@ -76,10 +76,10 @@ class Candidates(CandidateStates):
         return {"prior": self.prior, "candidates": self.log_likelihood}
 
     def to_dict(self) -> dict[str, Any]:
-        """Refuse: a function is not plain data."""
+        """Raise `MissingCapabilityError`: a function is not plain data."""
         raise MissingCapabilityError(
-            "Candidates has a Python function, which no ledger can hold and nobody else could verify: pay them with "
-            "rule.pay, or take candidates of plain numbers, such as LogisticCandidates"
+            "a ledger cannot hold the Python function of Candidates, so nobody else could verify payments: pay with "
+            "rule.pay, or use candidates made of plain numbers, such as LogisticCandidates"
         )
 
     @property
@@ -102,17 +102,17 @@ class Candidates(CandidateStates):
         return t
 
     def design(self, statistics: Array, /) -> Array:
-        """Return whether there is a report: log-likelihoods do not say how many rows they are of."""
+        """Return 0 for empty reports and 1 for others: log-likelihoods do not determine the number of rows."""
         return np.asarray(np.asarray(statistics).any(axis=-1, keepdims=True), dtype=np.float64)
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
-        """Compare only the number of rows, unless log-likelihoods are of answers to features."""
+        """Compare only the number of rows; pairs have features too, which log-likelihoods do not show."""
         if self.pairs:
             raise MissingCapabilityError(FEATURES_UNKNOWN)
-        return ComparedDesign.of_rows_alone(statistics)
+        return ComparedDesign.rows_only(statistics)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
-        """Draw one dataset of a candidate, with these features, or with this number of rows."""
+        """Draw one dataset of a candidate, given its features or its number of rows."""
         if self.draw is None:
             raise MissingCapabilityError("these candidates cannot draw data: give draw=")
         if self.pairs and np.ndim(rows) == 0:
@@ -124,9 +124,9 @@ class Candidates(CandidateStates):
 
     def draw_with_features(self, rng: Generator, parameters: Array, features: Any, /) -> Array:
         """Draw statistics of fresh data with these features for each candidate."""
-        candidate = np.asarray(parameters)[..., 0]
-        fresh = [self.statistics(self.draw_data(rng, np.array([k]), features)) for k in candidate.ravel()]
-        return np.reshape(fresh, (*candidate.shape, len(self.prior)))
+        candidates = np.asarray(parameters)[..., 0]
+        fresh = [self.statistics(self.draw_data(rng, np.array([k]), features)) for k in candidates.ravel()]
+        return np.reshape(fresh, (*candidates.shape, len(self.prior)))
 
     def with_features(self, features: Any, /) -> FeaturesAtHand:
         """Return the model of a provider with these features, or this number of rows, whose decoys can be drawn.
@@ -157,10 +157,10 @@ class Candidates(CandidateStates):
 
     @classmethod
     def from_estimators(cls, estimators: Sequence[Any], prior: Any = None) -> Candidates:
-        """Take trained classifiers with ``predict_log_proba`` and ``classes_``, as scikit-learn has them.
+        """Create candidates from trained classifiers with ``predict_log_proba`` and ``classes_``, as in scikit-learn.
 
         Data are pairs (z, y) of features and labels among the classes, which all estimators must share. Probabilities
-        of 0, as forests give them, are refused: one row would rule an estimator out for good.
+        of 0, which forests predict, are rejected: one row would rule an estimator out for good.
         """
         if (different := len({id(estimator) for estimator in estimators})) < 2:
             raise ParameterError(
@@ -182,7 +182,7 @@ class Candidates(CandidateStates):
             raise ParameterError("give estimators that were trained on the same classes")
         code = {label: k for k, label in enumerate(classes[0])}
 
-        def log_chances(k: int, z: Any) -> Array:
+        def log_probabilities(k: int, z: Any) -> Array:
             try:
                 return np.asarray(estimators[k].predict_log_proba(z))
             except ValueError as error:
@@ -199,12 +199,12 @@ class Candidates(CandidateStates):
             if not len(codes):
                 return np.zeros(len(estimators))
             with np.errstate(divide="ignore"):
-                logs = np.array([log_chances(k, z)[np.arange(len(codes)), codes] for k in range(len(estimators))])
+                logs = np.array([log_probabilities(k, z)[np.arange(len(codes)), codes] for k in range(len(estimators))])
             if np.isneginf(logs).any():
-                sure = np.flatnonzero(np.isneginf(logs).any(axis=1)).tolist()
+                certain = np.flatnonzero(np.isneginf(logs).any(axis=1)).tolist()
                 row = int(np.argmax(np.isneginf(logs).any(axis=0)))
                 raise DataError(
-                    f"estimators {', '.join(map(str, sure))} ({type(estimators[sure[0]]).__name__}) give a label "
+                    f"estimators {', '.join(map(str, certain))} ({type(estimators[certain[0]]).__name__}) give a label "
                     f"probability 0 (first: row {row + 1}, {np.asarray(y).tolist()[row]!r}), which would rule them out "
                     "for good: calibrate or smooth them, in scikit-learn with CalibratedClassifierCV, before anybody "
                     "reports"
@@ -212,8 +212,8 @@ class Candidates(CandidateStates):
             return np.asarray(logs.sum(axis=1))
 
         def draw(rng: Generator, candidate: int, features: Any) -> Any:
-            chances = np.exp(log_chances(candidate, features))
-            return np.array(classes[0])[draw_codes(rng, chances, 1)[:, 0].astype(int)]
+            probabilities = np.exp(log_probabilities(candidate, features))
+            return np.array(classes[0])[draw_codes(rng, probabilities, 1)[:, 0].astype(int)]
 
         count = len(estimators)
         return cls([1 / count] * count if prior is None else prior, log_likelihood, draw, pairs=True)
@@ -229,22 +229,22 @@ class Candidates(CandidateStates):
         max_draws: int = 500,
         pairs: bool = False,
     ) -> Candidates:
-        """Take draws of a prior or of a posterior: ArviZ's ``InferenceData``, or arrays by name.
+        """Create candidates from draws of a prior or posterior: ArviZ's ``InferenceData``, or arrays by name.
 
         Parameters
         ----------
         draws
-            An ``InferenceData`` (PyMC, CmdStanPy and NumPyro make one), of which ``group`` is used, or a mapping of
-            names to arrays whose first axis is the draw.
+            An ``InferenceData`` (from PyMC, CmdStanPy or NumPyro), whose ``group`` is used, or a mapping of names to
+            arrays whose first axis is the draw.
         log_likelihood
-            ``log_likelihood(parameters, data)``, with the parameters of one draw by name. Without it, data are an
+            ``log_likelihood(parameters, data)``, with the parameters of one draw by name. By default, data are an
             ``InferenceData`` of the same draws with a group ``log_likelihood``, which PyMC's
-            ``compute_log_likelihood`` and NumPyro's converter add: a provider can compute it itself. Draws that come
-            with it, in ``group``, must be the published ones.
+            ``compute_log_likelihood`` and NumPyro's converter add, so that providers can compute it themselves. If it
+            contains ``group``, these draws must be the published ones.
         draw
             ``draw(rng, parameters, features)``, for rules that draw decoys.
         max_draws
-            How many draws are kept, evenly spaced.
+            The maximum number of draws to keep, evenly spaced.
 
         Examples
         --------
@@ -260,10 +260,10 @@ class Candidates(CandidateStates):
         candidates = [{name: values[k] for name, values in variables.items()} for k in range(count)]
         draw_of_candidate = None if draw is None else lambda rng, k, features: draw(rng, candidates[k], features)
 
-        def of_data(data: Any) -> Array:
+        def log_likelihoods(data: Any) -> Array:
             if log_likelihood is None:
                 reject_other_draws(data, variables, group, max_draws)
                 return summed_log_likelihoods(data, max_draws)
             return np.array([log_likelihood(candidate, data) for candidate in candidates])
 
-        return cls([1 / count] * count, of_data, draw_of_candidate, pairs)
+        return cls([1 / count] * count, log_likelihoods, draw_of_candidate, pairs)

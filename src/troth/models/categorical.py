@@ -1,4 +1,4 @@
-"""Labels: counts whose probabilities have a Dirichlet prior."""
+"""Labels, whose probabilities have a Dirichlet prior."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DirichletCounts(CompleteEvidence, ReducesRows):
         raise NotImplementedError
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """Log PMI in a form that keeps its digits at any number of rows."""
+        """Log PMI in a form that stays accurate for any number of rows."""
         return dirichlet_log_pmi(self._pseudo_counts, own, peers, both)
 
     def rows(self, statistics: Array, /) -> Array:
@@ -56,7 +56,7 @@ class DirichletCounts(CompleteEvidence, ReducesRows):
 
     def expected_log_evidence(self, design: Array, /) -> Array | None:
         """E[Σ_k S(α_k + t_k)] − S(Σα + n): each count is Beta-binomial, so one sum per label is exact."""
-        from scipy.stats import betabinom  # takes long to load
+        from scipy.stats import betabinom  # slow to import
 
         rows, total = int(np.asarray(design)[..., 0].item()), self._pseudo_counts.sum()
         if rows > MAX_TERMS:
@@ -100,12 +100,12 @@ class Categorical(Conjugate, DirichletCounts):
 
     @classmethod
     def suits(cls, column: Column, /) -> bool:
-        """Return whether values are texts."""
+        """Return whether any value is text."""
         return column.has_text
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:
-        """All probabilities are equally likely."""
+        """Guess a uniform prior."""
         return FirstGuess({"alpha": [1.0] * column.codes}, column.labels)
 
     def parameter_names(self, _: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
@@ -149,7 +149,7 @@ class Categorical(Conjugate, DirichletCounts):
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """Return whether there are codes, but not two of them."""
+        """Return whether reports count codes, other than two."""
         return isinstance(reduction, Counts) and reduction.labels != 2
 
     @classmethod

@@ -72,7 +72,7 @@ class Gamma(GammaPrior, CountAndSum):
 
     @property
     def score_measure(self) -> str | None:
-        """The product of the values, which no summary has, unless their exponent k − 1 is 0."""
+        """The powers of the values, which no summary holds, unless their exponent k − 1 is 0."""
         return "nothing" if self.known_shape == 1 else f"(k − 1) ln x with k = {self.known_shape:g}"
 
     @classmethod
@@ -104,6 +104,6 @@ class Exponential(Gamma):
     description: ClassVar[str] = "waiting times"
     example: ClassVar[Example] = Example("minutes between two calls", ("minutes",), "desk")
 
-    support = Support(0)  # a clock that rounds may show no wait at all
+    support = Support(0)  # rounding may turn a short wait into 0
 
     given_parameters: ClassVar[tuple[str, ...]] = ()

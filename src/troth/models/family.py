@@ -1,4 +1,4 @@
-"""What every family derives from its two functions, written once."""
+"""The base class of families: everything that follows from a family's two functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from troth.models.fitting.marginal_likelihood import fit_prior
 from troth.models.numerics.possible_statistics import all_possible
 from troth.models.parameters import Kind, Parameter, declared_parameters
 
-# What a constructor takes for a hyper-parameter; it is stored as a (nested) tuple of floats.
+# What constructors accept; hyper-parameters are stored as (nested) tuples of floats.
 Vector: TypeAlias = Sequence[float] | Array
 Matrix: TypeAlias = Sequence[Sequence[float]] | Array
 
@@ -34,47 +34,45 @@ MAX_DRAW = 1e280
 
 @dataclass(frozen=True)
 class Example:
-    """What a family's example campaign is about; its hyper-parameters are declared with the fields."""
+    """The example campaign of a family; the example's hyper-parameters are declared with the fields."""
 
-    story: str = "what several providers measure"  #: what is to be learnt
-    columns: tuple[str, ...] = ("value",)  #: those that the model reads
-    provider: str = "provider"  #: what a provider is called
+    story: str = "what several providers measure"  #: the question, or what the rows are
+    columns: tuple[str, ...] = ("value",)  #: the columns that the model reads
+    provider: str = "provider"  #: the word for a provider
     target: str | None = None  #: the column that a regression explains
-    labels: tuple[str, ...] | None = None  #: what codes 0, 1, … are called in the data
-    values: tuple[float, float] | None = None  #: the least and the greatest value of a row, for rules that need them
-    seed: int = (
-        20201206  #: of the rows; some seed draws rows that look as if the model were wrong, a poor first example
-    )
+    labels: tuple[str, ...] | None = None  #: the labels of the codes 0, 1, … in the data
+    values: tuple[float, float] | None = None  #: the minimum and maximum value of a row, for rules that need them
+    seed: int = 20201206  #: of the rows; change it if the rows happen to look as if the model did not fit
 
 
 @dataclass(frozen=True)
 class Family(Declarations):
-    """A family whose rows are i.i.d. given θ and whose design is the number of rows.
+    """A family of models; by default, rows are i.i.d. given θ and the design is the number of rows.
 
     A subclass is a frozen dataclass with ``statistics`` and ``log_evidence``. Its fields are hyper-parameters, each
     declared with `troth.models.parameters.parameter`: numbers or nested tuples of numbers, so that models print,
-    compare, hash and serialise. The rest is derived: the summary is the statistic itself, and the design is the number
-    of rows that `rows` reads off a statistic.
+    compare, hash and serialise. Everything else has a default: the summary is the statistic itself, and the design is
+    the number of rows.
     """
 
     description: ClassVar[str] = ""
-    """Which data it is for, in a few words."""
+    """The data it is for, in a few words."""
 
     example: ClassVar[Example] = Example()
-    """The campaign that shows it; the hyper-parameters say their example values themselves."""
+    """The family's example campaign."""
 
     theta: ClassVar[tuple[str, ...]] = ()
-    """What the entries of θ are called, such as ``"rate of {column}"``."""
+    """The names of the entries of θ, such as ``"rate of {column}"``."""
 
     own_likelihoods: ClassVar[bool] = False
-    """Whether providers that share the prior may differ in the parameters of the likelihood.
+    """Whether providers that share the prior may have different likelihood parameters.
 
-    Their statistics are added, so these must have the parameters in them, as log-likelihoods have; `log_evidence` must
-    not depend on them.
+    Statistics of such providers are added, so they must already account for these parameters, as log-likelihoods do,
+    and `log_evidence` must not depend on them.
     """
 
     rows_entry: ClassVar[int] = 0
-    """Which number of a statistic is the number of rows."""
+    """The index of the number of rows in a statistic."""
 
     def __post_init__(self) -> None:
         for parameter in declared_parameters(type(self)):
@@ -82,12 +80,12 @@ class Family(Declarations):
 
     @classmethod
     def parameters(cls) -> tuple[Parameter, ...]:
-        """Return the hyper-parameters that a campaign file and a form ask for."""
+        """Return the hyper-parameters that campaign files and forms ask for."""
         return tuple(parameter for parameter in declared_parameters(cls) if not parameter.hidden)
 
     @classmethod
     def example_parameters(cls) -> dict[str, Any]:
-        """Return the values of the hyper-parameters in the family's example."""
+        """Return the hyper-parameters of the family's example."""
         return {parameter.name: parameter.example for parameter in cls.parameters() if parameter.example is not None}
 
     @classmethod
@@ -96,19 +94,19 @@ class Family(Declarations):
         return cls(**cls.example_parameters())
 
     def parameter_names(self, columns: Sequence[str | None], _: Sequence[str] | None = None, /) -> list[str]:
-        """Name the entries of θ, as `draw_parameters` draws them, for a campaign that reads these columns."""
+        """Name the entries of θ, in the order of `draw_parameters`, for a campaign that reads these columns."""
         column = next((name for name in columns if name is not None), "value")
         return [name.format(column=column) for name in self.theta]
 
     @property
     def support(self) -> Support:
-        """The values that an entry of a row may take."""
+        """The valid values of an entry of a row."""
         return Support()
 
     def statistics(self, data: Any, /) -> Array:
-        """Numbers for one provider's dataset that add over providers, shape ``(..., statistic)``: from its summary.
+        """Return the statistics of a provider's dataset, ``(..., statistic)``, which add over providers.
 
-        A family defines `summary`, or this where rows are i.i.d. given θ.
+        A family defines this or `summary`. Without `summary`, rows must be i.i.d. given θ.
         """
         return self.from_summary(self.summary(data))
 
@@ -118,35 +116,35 @@ class Family(Declarations):
 
     @cached_property
     def width(self) -> int:
-        """How many numbers a statistic has: as many as that of no data at all."""
+        """The length of a statistic, taken from that of an empty dataset."""
         return int(self.statistics(((), ()) if self.explains_target else ()).shape[-1])
 
     def summary(self, data: Any, /) -> Array:
-        """Numbers that add over rows; rows are i.i.d. given θ, so these are the statistics."""
+        """Return numbers that add over rows; by default the statistics, because rows are i.i.d. given θ."""
         return self.statistics(data)
 
     def from_summary(self, summary: Array, /) -> Array:
-        """Map a summary to statistics: the identity, because rows are i.i.d. given θ."""
+        """Map a summary to statistics; by default the identity, because rows are i.i.d. given θ."""
         return np.asarray(summary, dtype=np.float64)
 
     @property
     def reduction(self) -> Reduction:
-        """How rows become a summary: they are counted, and their values added up."""
+        """How rows become a summary; by default, their number and the sum of their values."""
         return Moments(support=self.support)
 
     def rows(self, statistics: Array, /) -> Array:
-        """Count the rows behind each statistic."""
+        """Return the number of rows behind each statistic."""
         return np.asarray(statistics, dtype=np.float64)[..., self.rows_entry]
 
     possible_statistics: ClassVar[str] = ""
-    """A condition that all statistics of data satisfy, in words; empty if none is known besides their size."""
+    """The condition that `possible` checks, for messages; empty if it checks nothing."""
 
     def possible(self, statistics: Array, /) -> Mask:
-        """Return for each statistic whether some data can have it, up to rounding: unknown, unless the family says."""
+        """Return which statistics some dataset can have, up to rounding; by default, all of them."""
         return all_possible(np.asarray(statistics))
 
     def design(self, statistics: Array, /) -> Array:
-        """Return what was fixed before the data were drawn: the number of rows, shape ``(..., 1)``."""
+        """Return what was fixed before the data were drawn; by default the number of rows, shape ``(..., 1)``."""
         return self.rows(statistics)[..., None]
 
     def plan(self, rows: Any, /) -> Array:
@@ -158,14 +156,14 @@ class Family(Declarations):
 
     @property
     def space(self) -> Mapping[str, object]:
-        """What two models must agree on for their statistics to add: family and hyper-parameters, or the prior's."""
+        """What models must share for their statistics to add: the family, and all hyper-parameters or the prior's."""
         if not self.own_likelihoods:
             return self.to_dict()
         evidence = float(self.log_evidence(np.linspace(1.0, 2.0, self.width)))
         return {**self._prior_space, "log evidence of the same statistics": f"{evidence:.12g}"}
 
     def in_space_of(self, reference: Model, /) -> Model:
-        """Return this model with statistics in the space of ``reference``: impossible for most families."""
+        """Return this model with statistics in the space of ``reference``; most families cannot convert theirs."""
         reference_space = reference.space if isinstance(reference, Family) else {"family": type(reference).__name__}
         for key, value in self.space.items():
             if reference_space.get(key) != value:
@@ -177,22 +175,21 @@ class Family(Declarations):
 
     @property
     def _prior_space(self) -> dict[str, object]:
-        """Family and hyper-parameters of the prior."""
-        family = next(
-            ancestor.__name__ for ancestor in type(self).__mro__ if "description" in vars(ancestor)
-        )  # also of a subclass
+        """The family and the hyper-parameters of the prior."""
+        # a subclass without a description of its own is the same family
+        family = next(ancestor.__name__ for ancestor in type(self).__mro__ if "description" in vars(ancestor))
         prior = (parameter.name for parameter in self.parameters() if not parameter.known)
         return {"family": family, **{name: getattr(self, name) for name in prior}}
 
     def _in_one_space(self, peers: Peers) -> Sequence[tuple[Self, int]]:
-        """Return the peers, whose statistics must add to those of this model."""
+        """Return the peers, after a check that their statistics can be added to those of this model."""
         for other, _ in peers:
             if other != self and not (isinstance(other, type(self)) and other.space == self.space):
                 raise UnboundedRangeError(f"no range is known for {self!r} with {other!r}")
         return peers
 
     def _declared(self, values: tuple[float, float] | None) -> tuple[float, float]:
-        """Return declared bounds on values, within the support."""
+        """Return the declared bounds on values, clipped to the support."""
         name = type(self).__name__
         if values is None:
             raise UnboundedRangeError(
@@ -214,13 +211,13 @@ class Family(Declarations):
         return low, high
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data (strings, numbers, lists) from which `troth.models.from_dict` makes an equal model."""
-        values = {name: _plain(getattr(self, name)) for name in self._names()}
+        """Return plain data (strings, numbers, lists) from which `troth.models.from_dict` restores the model."""
+        values = {name: _as_lists(getattr(self, name)) for name in self._names()}
         return {"family": type(self).__name__} | {name: value for name, value in values.items() if value is not None}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """Make the model that `to_dict` described."""
+        """Create a model from the plain data of `to_dict`."""
         values = {name: value for name, value in plain.items() if name != "family"}
         names = cls._names()
         for name in values:
@@ -233,7 +230,7 @@ class Family(Declarations):
         return [field.name for field in dataclasses.fields(cls) if field.init]
 
     def _replace(self, **parameters: Any) -> Self:
-        """Return the same model with other hyper-parameters."""
+        """Return a copy with some hyper-parameters replaced."""
         return dataclasses.replace(self, **parameters)
 
     one_row_suffices: ClassVar[str] = ""
@@ -246,7 +243,7 @@ class Family(Declarations):
         return refuted_without_data(peers) or Sensitivity("proved", self.one_row_suffices)
 
     def price_of_lying(self, rows: int, peers: Peers, low: float = -np.inf, /) -> Price | None:
-        """Return what a lie costs at least, in nats of a log score that is never below ``low``, or None if unknown."""
+        """Return the minimum cost of a lie, in nats of a log score that is never below ``low``; None if unknown."""
         return None
 
     def k_rank_condition(self, peers: Peers, /) -> bool | None:
@@ -255,40 +252,40 @@ class Family(Declarations):
 
     @property
     def score_measure(self) -> str | None:
-        """What log scores leave out. Only scores that leave out the same are comparable; if it is None, none are."""
+        """The terms that log scores omit. Scores are comparable only if these agree, and never if they are None."""
         return "nothing"
 
     given_parameters: ClassVar[tuple[str, ...]] = ()
-    """Parameters that no history determines: a fit must be given them."""
+    """Parameters that a history cannot determine, so that a fit must be given them."""
 
     provider_effects: ClassVar[str] = ""
     """What a fit learns about each provider, such as ``"offsets"``; empty if all share one model."""
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """Return whether people would try this family first on a history of these summaries."""
+        """Return whether this family is the natural first choice for a history of these summaries."""
         return False
 
     @classmethod
     def fit_options(cls, reduction: Reduction, /) -> Mapping[str, Kind | None]:
-        """Return the options of `fit` for a history of these summaries, here the parameters that may be kept as given.
+        """Return the options of `fit` for a history of these summaries; by default, the parameters that may be fixed.
 
-        Each has the kind of what it may be, or None if nobody can write it down.
+        Each option has the kind of its values, or None if they cannot be written as text.
         """
         return {parameter.name: parameter.kind for parameter in cls.parameters()}
 
     @property
     def refit_options(self) -> Mapping[str, Any]:
-        """Options of `fit` that learn a model of the same size again."""
+        """The options of `fit` that give a refitted model the same size."""
         return {}
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /) -> FreeParameters:
-        """Return the parameters that are fitted, each written as free numbers around a first guess by moments.
+        """Return the parameters to fit, each as unconstrained numbers around a moment estimate.
 
         Summaries ``(day, provider, entry)`` are of days with reports; ``fixed`` are the parameters that are given.
         """
-        raise ParameterError(f"{cls.__name__} does not say how its prior is fitted: it has no initial_parameters")
+        raise ParameterError(f"{cls.__name__} has no initial_parameters, so its prior cannot be fitted")
 
     @classmethod
     def fit(cls, history: History, **options: Any) -> Fitted:
@@ -297,9 +294,9 @@ class Family(Declarations):
         Parameters
         ----------
         history
-            Past days; they must be public or paid for, and not depend on the reports that the model will price.
+            Past days; they must be public or paid for, and independent of the reports that the model will price.
         options
-            Parameters to keep as given; those of ``given_parameters`` must be.
+            Values of parameters to keep fixed; required for ``given_parameters``.
 
         Examples
         --------
@@ -331,40 +328,40 @@ class Family(Declarations):
 
 
 class CompleteEvidence(Family):
-    """A family whose Λ leaves out nothing that depends on a parameter which is fitted."""
+    """A family whose Λ includes every term that depends on a fitted parameter."""
 
     def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
-        """Return zeros: `score_measure` names any terms that Λ leaves out."""
+        """Return zeros: Λ omits at most the terms that `score_measure` names."""
         return np.zeros(np.shape(summaries)[:-1])
 
 
 class ReducesRows(Family):
-    """A family whose summary is what its reduction, `Counts` or `Moments`, makes of the rows.
+    """A family that summarises rows by its reduction, `Counts` or `Moments`.
 
-    A subclass says its reduction or, if rows are counted and their values added up, the support of these.
+    A subclass defines ``reduction`` or, for the default of `Family`, ``support``.
     """
 
     @property
     def support(self) -> Support:
-        """The values that an entry of a row may take: those of the reduction."""
+        """The valid values of an entry of a row, which the reduction declares."""
         return self.reduction.support
 
     @property
     def _value_word(self) -> str:
-        """What messages call a value."""
+        """The word for a value in messages."""
         if self.reduction.labels is not None:
             return "code"
         return "count" if self.support.integer else "value"
 
     def summary(self, data: Any, /) -> Array:
-        """Add up rows: the last axis, or the one before columns."""
+        """Sum over rows: the last axis of the data or, if rows have columns, the one before it."""
         columns = self.reduction.columns if self.row_axes else None
         rows = self.support.check(data, self._value_word, columns)
         return summed(self.reduction.of_rows, rows if self.row_axes else rows[..., None])
 
 
 def summed(compute: Callable[..., Array], *data: Any) -> Array:
-    """Return the sums that ``compute`` makes of the data, or refuse values too large for a statistic."""
+    """Return ``compute(*data)``, and reject values whose sums are too large for a statistic."""
     with np.errstate(over="ignore", invalid="ignore"):
         t = compute(*data)
     if not (np.abs(t) <= MAX_STATISTIC).all():
@@ -373,10 +370,10 @@ def summed(compute: Callable[..., Array], *data: Any) -> Array:
 
 
 def scalar_parameters(parameters: Array, design: Array) -> tuple[Array, Array]:
-    """Broadcast a single parameter and a row count against each other, without their last axes."""
+    """Broadcast a scalar parameter and the number of rows against each other, without their last axes."""
     theta, rows = np.broadcast_arrays(parameters[..., 0], design[..., 0])
     return theta, rows
 
 
-def _plain(value: Any) -> Any:
-    return [_plain(entry) for entry in value] if isinstance(value, tuple) else value
+def _as_lists(value: Any) -> Any:
+    return [_as_lists(entry) for entry in value] if isinstance(value, tuple) else value

@@ -40,20 +40,20 @@ if TYPE_CHECKING:
     from troth.models.fitting.workers import FittedWorkers
 
 _MAX_ENUMERATION = 200_000
-_RIGHT = 0.7  # of an unknown worker's answers, until something better is known
-_WELL_CONDITIONED = 1e4  # log-likelihoods of symbols from which counts follow with digits to spare
-_MAX_STATES = 12  # whose k-rank is quick to find
+_ACCURACY = 0.7  # of an unknown worker, in a first guess
+_MAX_CONDITION = 1e4  # of a table whose log-likelihoods determine counts accurately
+_MAX_STATES = 12  # for which the k-rank is quick to compute
 
 
 @dataclass(frozen=True)
 class Finite(FittedStates):
-    """Rows that are symbols 0 … K−1, whose distribution depends on one of m states θ.
+    """Rows that are symbols 0 … K−1, whose distribution depends on θ, one of m states.
 
     Statistic: Σ log p(d|θ), one entry per θ, −∞ allowed. Λ(t) = logsumexp(log p(θ) + t).
 
-    The likelihood is p(symbol|θ) as ``likelihood[θ, symbol]``, zeros allowed; providers may have different tables. One
-    that is not ``normalised``, as `from_posteriors` may leave it, lacks a factor per symbol. That does not change the
-    price of data, but such a model cannot draw any.
+    The likelihood is p(symbol|θ) as ``likelihood[θ, symbol]``, zeros allowed; providers may have different tables. A
+    likelihood that is not ``normalised``, which `from_posteriors` may return, is known up to a factor per symbol. Log
+    PMI is the same, but such a model cannot draw data.
 
     Examples
     --------
@@ -105,10 +105,10 @@ class Finite(FittedStates):
 
     @classmethod
     def from_posteriors(cls, prior: Any, posteriors: Any) -> Finite:
-        """Make a model from what one row says about θ, as the paper does.
+        """Create a model from the posterior of each symbol, as in the paper.
 
         log p(θ|d) − log p(θ) differs from log p(d|θ) by a constant per row, which cancels in log PMI: the analyst
-        need not know p(d|θ). Where the posteriors leave only one p(d) possible, the likelihood is recovered too.
+        need not know p(d|θ). If the posteriors determine p(d), the likelihood is recovered too.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class Finite(FittedStates):
         >>> np.array(model.likelihood).round(12).tolist()
         [[0.75, 0.25], [0.25, 0.75]]
         """
-        from scipy.optimize import nnls  # takes long to load
+        from scipy.optimize import nnls  # slow to import
 
         p, q = (np.asarray(a, dtype=np.float64) for a in (prior, posteriors))
         if p.ndim != 1 or q.ndim != 2 or q.shape[1] != len(p):
@@ -155,7 +155,7 @@ class Finite(FittedStates):
         return Counts(len(self.likelihood[0]))
 
     def from_summary(self, summary: Array, /) -> Array:
-        """Map counts of symbols to log-likelihoods, where a count of 0 outweighs a log-likelihood of −∞."""
+        """Map counts of symbols to log-likelihoods, with 0·(−∞) = 0."""
         return log_likelihoods(np.asarray(summary, dtype=np.float64), self._log_table)
 
     def statistics(self, data: Any, /) -> Array:
@@ -167,10 +167,10 @@ class Finite(FittedStates):
         return t
 
     def _explain_impossible(self, symbols: Array) -> None:
-        alive = np.ones(len(self.prior), dtype=bool)
+        possible = np.ones(len(self.prior), dtype=bool)
         for row, symbol in enumerate(symbols.astype(np.intp)):
-            alive &= ~np.isneginf(self._log_table[symbol])
-            if not alive.any():
+            possible &= ~np.isneginf(self._log_table[symbol])
+            if not possible.any():
                 raise DataError(
                     f"row {row}: symbol {symbol} cannot occur together with the rows before it in any state"
                 )
@@ -178,43 +178,44 @@ class Finite(FittedStates):
     possible_statistics: ClassVar[str] = "log-likelihoods are sums of the symbols' log-likelihoods"
 
     def possible(self, statistics: Array, /) -> Mask:
-        """Return where log-likelihoods can be sums of those of symbols.
+        """Return where statistics can be sums of the symbols' log-likelihoods.
 
-        No sum exceeds 0 in a state under which no symbol does, and only states without some symbols are ruled out. If
-        the symbols' log-likelihoods are independent, counts follow, and none is negative.
+        A sum exceeds 0 only in states where the log-likelihood of some symbol does, and is −∞ only in states that
+        exclude some symbol. If the symbols' log-likelihoods are linearly independent, they determine the counts, and
+        none is negative.
         """
         t, table = np.asarray(statistics, dtype=np.float64), self._log_table
         excluded = np.isneginf(t)
         valid = none_above(t, np.where(table.max(axis=0) <= 0, 0.0, np.inf))
         valid &= ~(excluded & ~np.isneginf(table).any(axis=0)).any(axis=-1)
-        if self._counts_of is None:
+        if self._to_counts is None:
             return valid
-        counts = t @ self._counts_of
-        slack = SLACK * (1 + np.abs(t).max(axis=-1, keepdims=True)) * (1 + np.abs(self._counts_of).sum())
+        counts = t @ self._to_counts
+        slack = SLACK * (1 + np.abs(t).max(axis=-1, keepdims=True)) * (1 + np.abs(self._to_counts).sum())
         valid &= (counts >= -slack).all(axis=-1) & (np.abs(counts @ table - t) <= slack).all(axis=-1)
         return np.asarray(valid)
 
     @cached_property
-    def _counts_of(self) -> Array | None:
-        """The matrix that turns log-likelihoods into counts of symbols, or None where they do not determine counts."""
-        if np.isneginf(self._log_table).any() or not np.linalg.cond(self._log_table.T) < _WELL_CONDITIONED:
+    def _to_counts(self) -> Array | None:
+        """The matrix that maps log-likelihoods to counts of symbols, or None if they do not determine the counts."""
+        if np.isneginf(self._log_table).any() or not np.linalg.cond(self._log_table.T) < _MAX_CONDITION:
             return None
         return np.asarray(np.linalg.pinv(self._log_table)) if len(self._log_table) <= len(self.prior) else None
 
     def counts(self, statistics: Array, rows: Array | None = None, /) -> Array:
-        """Recover the count of each symbol from log-likelihoods, where only one table of counts fits."""
+        """Recover the count of each symbol from log-likelihoods, if they determine it."""
         return recover_counts(self._log_table, statistics, rows)
 
     def rows(self, statistics: Array, /) -> Array:
-        """Recover the number of rows from log-likelihoods, where only one number fits."""
+        """Recover the number of rows from log-likelihoods, if they determine it."""
         return np.asarray(recover_counts(self._log_table, statistics, only_rows=True).sum(axis=-1))
 
     def log_pmi_extremes(self, rows: int, peers: Peers, _: tuple[float, float] | None = None, /) -> Extremes:
-        """Extremes over every report of up to ``rows`` rows: in closed form for two states, else by a search.
+        """Extremes over every report of up to ``rows`` rows: in closed form for two states, otherwise by a search.
 
-        With two states log PMI depends on a report through its log-likelihood ratio alone and is monotone in it, so
-        the most one-sided reports are extreme. Otherwise few reports are all tried, up to the order of their rows, and
-        many are searched by moving rows from symbol to symbol until no move helps.
+        With two states log PMI depends on a report only through its log-likelihood ratio and is monotone in it, so
+        the most one-sided reports are extreme. Otherwise all reports are tried, up to the order of their rows, or, if
+        there are too many, a search moves rows from symbol to symbol until no move helps.
         """
         tables = self._tables(peers)
         blocks = [(self._log_table, rows), *((model._log_table, limit) for model, limit in tables.items())]
@@ -228,7 +229,7 @@ class Finite(FittedStates):
         return Extremes(low, min(high, float(-log_prior.min())), zeros and can_contradict(blocks))
 
     def _tables(self, peers: Peers) -> dict[Finite, int]:
-        """Return the peers' row limits by table."""
+        """Return the total row limit of the peers with each table."""
         tables: Counter[Finite] = Counter()
         for other, rows in self._in_one_space(peers):
             tables[other] += rows
@@ -237,8 +238,8 @@ class Finite(FittedStates):
     def paper_bounds(self, rows: int, peers: Peers, _: tuple[float, float] | None = None, /) -> Extremes:
         """Bounds of the paper's appendix: PMI ≤ 1/min p(θ), and PMI ≥ η(own)·η(peers).
 
-        η = 1/(1 + |Θ|·Π U^N·T^{ΣN−1}) bounds the least positive posterior, with T the spread of the prior and U that
-        of the posteriors of one row; for an empty report the spread is T itself.
+        η = 1/(1 + |Θ|·Π U^N·T^{ΣN−1}) bounds the smallest positive posterior, where T is the spread of the prior and U
+        that of the posteriors of one row; for an empty report the spread is T itself.
         """
         tables = self._tables(peers)
         log_prior = self._log_prior
@@ -263,24 +264,24 @@ class Finite(FittedStates):
         return float(positive.max() - positive.min())
 
     def forecast(self, own: Array, peers: Sequence[tuple[Model, Array]], unordered: bool, /) -> Forecast:
-        """Predict peers' data: Σ p² = qᵀKq with q = p(θ|own) and K the chance that two states yield the same data."""
+        """Predict peers' data: Σ p² = qᵀKq, with q = p(θ|own) and K the probability of equal data in two states."""
         log_posterior = self.log_posterior(own)
-        log_chance, log_outcomes = log_posterior, np.zeros(())
+        log_probability, log_outcomes = log_posterior, np.zeros(())
         tables: list[Finite] = []
         for model, counts in peers:
             if not isinstance(model, Finite):
                 raise MissingCapabilityError(f"a Finite model cannot predict the data of {type(model).__name__}")
             tables.append(model)
             rows, symbols = counts.sum(axis=-1), counts.shape[-1]
-            log_chance = log_chance + model.from_summary(counts)
+            log_probability = log_probability + model.from_summary(counts)
             if unordered:
-                log_chance = log_chance + (gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1))[..., None]
+                log_probability = log_probability + (gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1))[..., None]
                 log_outcomes = log_outcomes + gammaln(rows + symbols) - gammaln(rows + 1) - gammaln(symbols)
             else:
                 log_outcomes = log_outcomes + rows * np.log(symbols)
         sizes = np.stack([counts.sum(axis=-1) for _, counts in peers], axis=-1)
         collision_probability = _collision_probability(tables, sizes, np.exp(log_posterior), unordered)
-        return Forecast(np.exp(log_chance).sum(axis=-1), collision_probability, log_outcomes)
+        return Forecast(np.exp(log_probability).sum(axis=-1), collision_probability, log_outcomes)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of symbols for each state."""
@@ -301,7 +302,7 @@ class Finite(FittedStates):
         return np.array(self.likelihood)
 
     def expected_log_evidence(self, design: Array, /) -> Array | None:
-        """E[Λ] over all datasets of this many rows, up to their order, less what is linear in rows.
+        """E[Λ] over all datasets of this many rows, in any order, less a term that is linear in rows.
 
         E[Λ(t)] − E[Σ_θ p(θ|t) t_θ] = −E[KL(posterior ‖ prior)], and the second expectation is a sum over rows.
         """
@@ -313,29 +314,29 @@ class Finite(FittedStates):
         evidence = self.log_evidence(statistics)
         possible = np.isfinite(evidence)
         log_orders = gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1)
-        chance = np.exp(log_orders + evidence)[possible]
+        probability = np.exp(log_orders + evidence)[possible]
         posterior = np.exp(self._log_prior + statistics[possible] - evidence[possible, None])
         with np.errstate(divide="ignore", invalid="ignore"):
             gain = np.where(posterior > 0, posterior * (np.log(posterior) - self._log_prior), 0.0).sum(axis=-1)
-        return np.asarray(-(chance @ gain) / chance.sum())
+        return np.asarray(-(probability @ gain) / probability.sum())
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
-        """Full rank of Q₋ᵢ suffices; otherwise all admissible reports are compared, if there are not too many.
+        """Full rank of Q₋ᵢ suffices; without it, all admissible reports are compared, if there are not too many.
 
         Proof. rank(Q₋ᵢ) is that of its Gram matrix, the entrywise product over peers of powers of small Gram matrices
         (erratum E15), here scaled to cosines. Without it P₋ᵢΔ = 0 has solutions, and a lie is free if and only if the
         difference Δ of the posteriors of two admissible reports is one. ∎
         """
         cosines, lengths = peer_cosines(peers, len(self.prior))
-        least = float(np.linalg.eigvalsh(cosines)[0])
-        if least > FULL_RANK:
-            return Sensitivity("proved", "Q of the peers has full rank (E15)", least)
+        smallest = float(np.linalg.eigvalsh(cosines)[0])
+        if smallest > FULL_RANK:
+            return Sensitivity("proved", "Q of the peers has full rank (E15)", smallest)
         if len(self.prior) <= _MAX_STATES and self.k_rank_condition(peers):
-            return Sensitivity("proved", "the k-rank condition holds (the paper's Corollary)", least)
-        return compare_predictions(self, rows, cosines, lengths, least)
+            return Sensitivity("proved", "the k-rank condition holds (the paper's Corollary)", smallest)
+        return compare_predictions(self, rows, cosines, lengths, smallest)
 
     def price_of_lying(self, rows: int, peers: Peers, low: float = -np.inf, /) -> Price | None:
-        """Return e² and a linear price: a lie loses at least e²‖Δ‖², e the least singular value of P₋ᵢ (erratum E4)."""
+        """Return e² and a linear price: a lie costs at least e²‖Δ‖², e the smallest singular value of P₋ᵢ (E4)."""
         if not self.normalised:
             return None
         quadratic = squared_singular_value(peers, len(self.prior))
@@ -353,14 +354,14 @@ class Finite(FittedStates):
 
     @property
     def score_measure(self) -> str | None:
-        """Nothing is left out, unless the table is known only up to a factor per symbol."""
+        """Scores omit nothing, unless the table is known only up to a factor per symbol."""
         return "nothing" if self.normalised else None
 
     @classmethod
     def first_guess_of_labels(cls, labels: int, /) -> FirstGuess:
-        """Take classes to be equally frequent, and workers to be right in seven of ten answers."""
-        wrong = (1 - _RIGHT) / (labels - 1)
-        table = [[round(_RIGHT if state == code else wrong, 12) for code in range(labels)] for state in range(labels)]
+        """Assume that classes are equally frequent, and that seven of ten answers are correct."""
+        error = (1 - _ACCURACY) / (labels - 1)
+        table = [[round(_ACCURACY if k == code else error, 12) for code in range(labels)] for k in range(labels)]
         meanings = {
             "prior": "How often each class occurs, as you expected before anybody answered.",
             "likelihood": "How an unknown worker answers: a line for each class, a column for each label.",
@@ -378,8 +379,8 @@ class Finite(FittedStates):
 
     @classmethod
     def fit_tasks(cls, past: PastTasks, **_: Any) -> FittedWorkers:
-        """Learn how often each class occurs, and how each worker answers it; there is a class for each label."""
-        from troth.models.fitting.workers import fit_workers  # whose models are of this family
+        """Learn the frequency of each class, one per label, and the confusion matrix of each worker."""
+        from troth.models.fitting.workers import fit_workers  # which imports Finite
 
         if past.reduction.labels is None:
             raise DataError(f"{cls.__name__} is learnt from labels, and the past tasks have values")
@@ -387,13 +388,13 @@ class Finite(FittedStates):
 
 
 def _one_sided(table: Array, rows: int) -> Array:
-    """Return the two reports of ``rows`` rows with the least and the greatest log-likelihood ratio of two states."""
+    """Return the two reports of ``rows`` rows with the smallest and the largest log-likelihood ratio of two states."""
     ratios = table[:, 0] - table[:, 1]
     return rows * table[[int(ratios.argmin()), int(ratios.argmax())]]
 
 
 def _collision_probability(tables: Sequence[Finite], sizes: Array, posterior: Array, unordered: bool) -> Array:
-    """Return qᵀKq for each posterior q, with K the chance that two states yield the same data of the given sizes."""
+    """Return qᵀKq for each posterior q, with K the probability that two states yield equal data of these sizes."""
     log_same = log_same_counts if unordered else log_same_sequence
     shape = np.broadcast_shapes(sizes.shape[:-1], posterior.shape[:-1])
     flat = np.broadcast_to(sizes, (*shape, sizes.shape[-1])).reshape(-1, sizes.shape[-1])

@@ -1,4 +1,4 @@
-"""A first guess of a family's hyper-parameters from a column of data, to start a campaign file from."""
+"""First guesses of a family's hyper-parameters from columns of data, for new campaign files."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from troth.core.errors import DataError
 from troth.core.formats import few_digits
 
 _MAX_LABELS = 50
-_MIN_DISPERSION, _MAX_DISPERSION = 0.8, 2.5  # variance over mean of what is taken for counts
-_FEW_ROWS = 20  # with which whole numbers are taken for counts
-_CLEARLY = 2.0  # standard errors, by which the variance is below that of counts
-_EXPECTED_ZEROS = 4.0  # of which counts would have had some
-_LARGE_MEAN = 10.0  # from which on counts are nearly normal
+_MIN_DISPERSION, _MAX_DISPERSION = 0.8, 2.5  # variance over mean of plausible counts
+_MIN_ROWS = 20  # with fewer rows, all integers are plausible counts
+_MIN_STANDARD_ERRORS = 2.0  # by which a variance must be too low for counts
+_MIN_EXPECTED_ZEROS = 4.0  # from which a column without zeros is implausible
+_MAX_MEAN = 10.0  # from which counts are nearly normal
 
 
 @dataclass(frozen=True)
 class Column:
-    """The values of a column, texts or numbers, and for each value the report that it is from."""
+    """The values of a column, text or numbers, and the report of each value."""
 
     name: str
     values: Sequence[Any]
@@ -32,7 +32,7 @@ class Column:
 
     @cached_property
     def has_text(self) -> bool:
-        """Whether any value is a text."""
+        """Whether any value is text."""
         return any(isinstance(value, str) for value in self.values)
 
     @cached_property
@@ -44,16 +44,16 @@ class Column:
 
     @cached_property
     def variance_within(self) -> float:
-        """The variance of the values of a report, pooled over reports; of all values if each report has one row."""
+        """The pooled variance of values within reports; of all values if each report has one row."""
         _, codes = np.unique([str(report) for report in self.reports], return_inverse=True)
         counts = np.bincount(codes)
-        around = self.numbers - (np.bincount(codes, self.numbers) / counts)[codes]
+        deviations = self.numbers - (np.bincount(codes, self.numbers) / counts)[codes]
         freedom = len(codes) - len(counts)
-        return float((around**2).sum() / freedom) if freedom else float(self.numbers.var())
+        return float((deviations**2).sum() / freedom) if freedom else float(self.numbers.var())
 
     @cached_property
     def labels(self) -> tuple[str, ...] | None:
-        """The different texts, in order; None if the values are codes 0, 1, …."""
+        """The distinct texts, sorted; None if the values are codes 0, 1, …."""
         if not self.has_text:
             return None
         labels = tuple(sorted({str(value).strip() for value in self.values}))
@@ -62,7 +62,7 @@ class Column:
 
     @cached_property
     def codes(self) -> int:
-        """How many labels or codes there are, at least 2."""
+        """The number of labels or codes, at least 2."""
         if self.labels is not None:
             return max(2, len(self.labels))
         codes = int(self.numbers.max()) + 1
@@ -81,15 +81,14 @@ class FirstGuess:
     Attributes
     ----------
     labels
-        Of the codes 0, 1, …, if the column has texts.
+        The labels of codes 0, 1, …, if the column has text.
     from_data
-        Whether the prior was read off the data, where it should come from elsewhere.
+        Whether the prior was guessed from the data, although it should come from elsewhere.
     meanings, advice
-        What hyper-parameters mean here, in sentences, for those that do not say it themselves; and where to get better
-        ones.
+        Sentences that replace the declared meanings of some hyper-parameters; and how to get better values.
     scales, levels
-        Public centre and scale of each column of numbers, and the public list of labels of each other column, for
-        families that explain a column by others.
+        Public centre and scale of each numeric column, and the public labels of each other column, for families that
+        explain a column by others.
     """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -103,44 +102,44 @@ class FirstGuess:
 
 @runtime_checkable
 class GuessesFromColumn(Protocol):
-    """A family that can be guessed from a column of data; the first in the registry that suits is taken."""
+    """A family that can be guessed from a column of data; the first in the registry that suits is chosen."""
 
     def suits(self, column: Column, /) -> bool:
         """Return whether a column looks like data of this family."""
 
     def first_guess(self, column: Column, /) -> FirstGuess:
-        """Return hyper-parameters for a column that is said to be data of this family."""
+        """Return hyper-parameters for a column of data of this family."""
 
 
 @runtime_checkable
 class GuessesFromColumns(Protocol):
-    """A family that can be guessed from a column and others that explain it; the first that suits is taken."""
+    """A family that can be guessed from a target and the columns that explain it; the first that suits is chosen."""
 
     def suits_target(self, target: Column, /) -> bool:
         """Return whether a column looks like answers of this family."""
 
     def first_guess_of(self, columns: Sequence[Column], target: Column, /) -> FirstGuess:
-        """Return hyper-parameters, and public scales of the columns."""
+        """Return hyper-parameters, and the public scales and levels of the columns."""
 
 
 @runtime_checkable
 class GuessesFromVectors(Protocol):
-    """A family of rows with several numbers that can be guessed from their columns."""
+    """A family of vectors that can be guessed from their columns."""
 
     def first_guess_of_vectors(self, columns: Sequence[Column], /) -> FirstGuess:
-        """Return hyper-parameters for columns that are read together."""
+        """Return hyper-parameters for the columns of a vector."""
 
 
 @runtime_checkable
 class GuessesFromLabels(Protocol):
-    """A family in which each task has a class, which is started from the names of labels; the first one is taken."""
+    """A family of tasks with a class each, which needs only the labels for a first guess; the first one is chosen."""
 
     def first_guess_of_labels(self, labels: int, /) -> FirstGuess:
-        """Return hyper-parameters for one class per label, without looking at data, and what they mean."""
+        """Return hyper-parameters for one class per label, independent of the data, and their meanings."""
 
 
 def answers_of(column: Column) -> str:
-    """Return what a column could be the answers of: ``"yes or no"``, ``"labels"``, ``"counts"`` or ``"numbers"``.
+    """Return the kind of answers in a column: ``"yes or no"``, ``"labels"``, ``"counts"`` or ``"numbers"``.
 
     Examples
     --------
@@ -155,11 +154,11 @@ def answers_of(column: Column) -> str:
 
 
 def looks_like_counts(column: Column) -> bool:
-    """Whether values are whole numbers from 0 with a small mean, and a variance within reports of about that mean.
+    """Return whether values are non-negative integers with a small mean and a similar variance within reports.
 
-    A variance clearly below the mean, and no zero where counts would have had some, as on a scale from 1 to 5, are not
-    those of counts. Hourly wages of 22 ± 5 vary as counts do and are none, and counts with a mean of 10 or more are
-    nearly normal, so a family of values serves both.
+    Values are not counts if their variance is clearly below their mean, or if there are no zeros although counts would
+    have some, as on a scale from 1 to 5. Hourly wages of 22 ± 5 vary like counts but are not, and counts with a mean of
+    10 or more are nearly normal: a family of values fits both.
 
     Examples
     --------
@@ -167,16 +166,16 @@ def looks_like_counts(column: Column) -> bool:
     >>> [looks_like_counts(Column("", x * 40, [0] * 200)) for x in columns]
     [False, True, False]
     """
-    return is_whole(column) and bool(column.numbers.mean() < _LARGE_MEAN) and not unlike_counts(column)
+    return is_whole(column) and bool(column.numbers.mean() < _MAX_MEAN) and not unlike_counts(column)
 
 
 def is_whole(column: Column) -> bool:
-    """Whether all values are whole numbers from 0."""
+    """Return whether all values are non-negative integers."""
     return not column.has_text and bool(((column.numbers >= 0) & (column.numbers % 1 == 0)).all())
 
 
 def unlike_counts(column: Column) -> str:
-    """Return why whole numbers are not counts; empty if they may be.
+    """Return why non-negative integers cannot be counts; an empty string if they can.
 
     Examples
     --------
@@ -185,19 +184,20 @@ def unlike_counts(column: Column) -> str:
     """
     rows, mean = len(column.numbers), max(float(column.numbers.mean()), 1e-9)
     ratio = column.variance_within / mean
-    too_even = ratio < _MIN_DISPERSION and ratio < 1 - _CLEARLY * np.sqrt(2 / rows)
-    no_zeros = column.numbers.min() > 0 and rows * np.exp(-mean) > _EXPECTED_ZEROS
-    if rows < _FEW_ROWS or not (too_even or no_zeros or ratio > _MAX_DISPERSION):
+    too_regular = ratio < _MIN_DISPERSION and ratio < 1 - _MIN_STANDARD_ERRORS * np.sqrt(2 / rows)
+    expected_zeros = rows * np.exp(-mean)
+    no_zeros = column.numbers.min() > 0 and expected_zeros > _MIN_EXPECTED_ZEROS
+    if rows < _MIN_ROWS or not (too_regular or no_zeros or ratio > _MAX_DISPERSION):
         return ""
     if no_zeros:
-        return f"are never 0, as about {rows * np.exp(-mean):.0f} of {rows:,} counts with this mean would be"
-    comparison = "less" if too_even else "far more"
+        return f"are never 0, as about {expected_zeros:.0f} of {rows:,} counts with this mean would be"
+    comparison = "less" if too_regular else "far more"
     variance = few_digits(column.variance_within, 3)
     return f"vary {comparison} than counts would (variance {variance}, mean {few_digits(mean, 3)})"
 
 
 def log_shares(column: Column) -> list[float]:
-    """Return the log of each label's share, around their mean, to one digit after the point."""
+    """Return the log of each label's share, less their mean, to one decimal place."""
     labels: Sequence[Any] = column.labels or range(column.codes)
     values = [value.strip() if isinstance(value, str) else value for value in column.values]
     logs = np.log([values.count(label) + 0.5 for label in labels])
@@ -205,7 +205,7 @@ def log_shares(column: Column) -> list[float]:
 
 
 def log_odds(column: Column) -> float:
-    """Return the log odds of the last label, or of 1, to one digit after the point."""
+    """Return the log odds of the last label, or of 1, to one decimal place."""
     if column.labels is None:
         share = column.numbers.mean()
     else:
@@ -215,14 +215,14 @@ def log_odds(column: Column) -> float:
 
 
 def log_mean(column: Column) -> float:
-    """Return the log of the mean, to one digit after the point."""
+    """Return the log of the mean, to one decimal place."""
     return float(np.round(np.log(max(float(column.numbers.mean()), 0.01)), 1)) + 0.0
 
 
 def standardised(columns: Sequence[Column]) -> tuple[Array, dict[str, tuple[float, float]], dict[str, tuple[str, ...]]]:
-    """Return a constant and the columns as features, ``(row, feature)``, with scales of numbers and levels of labels.
+    """Return features ``(row, feature)``, a constant first, with the scales of numbers and the levels of labels.
 
-    The first level is the most frequent one.
+    The first level of a column is its most frequent label, which has no feature.
     """
     features, scales, levels = [np.ones(len(columns[0].values) if columns else 0)], {}, {}
     for column in columns:
@@ -238,30 +238,30 @@ def standardised(columns: Sequence[Column]) -> tuple[Array, dict[str, tuple[floa
             levels[column.name] = (first, *(label for label in counts if label != first))
             features += [(texts == label).astype(np.float64) for label in levels[column.name][1:]]
         else:
-            scales[column.name] = centre, scale = rough_scale(column.numbers)
+            scales[column.name] = centre, scale = rounded_scale(column.numbers)
             features.append((column.numbers - centre) / scale)
     return np.column_stack(features), scales, levels
 
 
-def rough_scale(x: Array) -> tuple[float, float]:
+def rounded_scale(x: Array) -> tuple[float, float]:
     """Return a centre and a scale of values, with few digits.
 
     Examples
     --------
-    >>> rough_scale(np.array([101.3, 148.0, 210.5]))
+    >>> rounded_scale(np.array([101.3, 148.0, 210.5]))
     (150.0, 50.0)
     """
-    scale = rough(float(x.std())) or 1.0
+    scale = round_up(float(x.std())) or 1.0
     unit = 10.0 ** floor(log10(scale))
     return float(f"{round(float(x.mean()) / unit) * unit:.12g}"), scale
 
 
-def rough(x: float) -> float:
-    """Return a number of one digit, not below ``x``.
+def round_up(x: float) -> float:
+    """Round up to one significant digit; numbers below 0 become 0.
 
     Examples
     --------
-    >>> rough(0.0432), rough(17.0), rough(0.0)
+    >>> round_up(0.0432), round_up(17.0), round_up(0.0)
     (0.05, 20.0, 0.0)
     """
     if x <= 0:

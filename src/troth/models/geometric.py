@@ -23,7 +23,7 @@ from troth.models.shared.count_and_sum import CountAndSum, draw_poisson
 class NegativeBinomial(BetaPrior, CountAndSum):
     """Counts of failures before the r-th success, with success probability θ ~ Beta(alpha, beta) and known r.
 
-    r is above 0 and need not be whole. Statistic: (n, Σx). Λ(t) = ln B(α + r·n, β + Σx).
+    r is any positive number. Statistic: (n, Σx). Λ(t) = ln B(α + r·n, β + Σx).
 
     Examples
     --------
@@ -46,7 +46,7 @@ class NegativeBinomial(BetaPrior, CountAndSum):
         return {"alpha": self.alpha + self.r * statistics[..., 0], "beta": self.beta + statistics[..., 1]}
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """Log PMI in a form that keeps its digits at any number of rows: a Dirichlet with counts (r·n, Σx)."""
+        """Log PMI in a form that stays accurate for any number of rows: a Dirichlet with counts (r·n, Σx)."""
         scale = np.array([self.r, 1.0])
         total = None if both is None else both * scale
         return dirichlet_log_pmi(np.array([self.alpha, self.beta]), own * scale, peers * scale, total)
@@ -61,7 +61,7 @@ class NegativeBinomial(BetaPrior, CountAndSum):
         return np.stack([rows, self._draw_failures(rng, theta, rows)], axis=-1)
 
     def _draw_failures(self, rng: Generator, theta: Array, rows: Array) -> Array:
-        """Negative binomial as a Poisson with a Gamma rate, which takes zero rows and tiny θ without overflow."""
+        """Draw a Poisson with a Gamma rate, which works for zero rows and tiny θ without overflow."""
         theta = np.maximum(theta, 1 / MAX_DRAW)
         return draw_poisson(rng, rng.standard_gamma(self.r * rows) * ((1 - theta) / theta))
 
@@ -72,7 +72,7 @@ class NegativeBinomial(BetaPrior, CountAndSum):
 
     @property
     def score_measure(self) -> str | None:
-        """The binomial coefficient of each count, which no summary has."""
+        """The binomial coefficient of each count, which no summary holds."""
         return f"ln C(x + r − 1, x) with r = {self.r:g}"
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Features and a label or a count, and θ one of a few known vectors of coefficients."""
+"""Labels and counts explained by features, where θ is one of a few known vectors of coefficients."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from troth.models.shared.answered_rows import (
 
 @dataclass(frozen=True)
 class LabelledCandidates(AnsweredRows, RegressionCandidates):
-    """Answers y whose likelihood depends on z·θ, and θ is one of S candidates θ_k.
+    """Answers y whose likelihood depends on z·θ, where θ is one of S candidates θ_k.
 
     A summary is the number of rows and, for every candidate, the log-likelihood ℓ_k, its slope s_k = Zᵀ(y − μ_k) and
     its curvature H_k = ZᵀW_kZ. Log-likelihoods are linear in Zᵀy, so ℓ_j = c_j + θ_j·s_0 and s_j = s_0 + d_j, where c
-    and d depend on the features alone. Given candidate k, s_k has mean 0 and covariance H_k: that is how fresh
-    log-likelihoods are drawn without the features, and it is exact in the limit of many rows.
+    and d depend on the features alone. Given candidate k, s_k has mean 0 and covariance H_k, and is normal in the limit
+    of many rows: from this limit fresh log-likelihoods are drawn, without the features.
     """
 
     draws_limit: ClassVar[str] = "many rows"
@@ -45,7 +45,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         predictors, size = self._answer.predictors, self._points.shape[1]
         if size % predictors:
             raise ParameterError(
-                f"{type(self).__name__}: a row of coefficients must have equally many entries for each of "
+                f"{type(self).__name__}: a row of coefficients must have the same number of entries for each of "
                 f"{predictors} classes, not {size} in total",
                 parameter="coefficients",
             )
@@ -58,7 +58,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
 
     @property
     def evidence_cost(self) -> int:  # type: ignore[override]
-        """Draws of fresh log-likelihoods copy the curvature under every candidate."""
+        """Above 1, because draws of fresh log-likelihoods copy the curvature under every candidate."""
         return 1 + self.reduction.width // 40
 
     @property
@@ -85,7 +85,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         return np.concatenate([t, rows, *flat], axis=-1)
 
     def _unpack(self, statistics: Array) -> tuple[Array, Array, Array, Array]:
-        """Return ℓ, n, the slopes and the halves of the curvatures, these ``(..., candidate, number)``."""
+        """Return ℓ, n, and the slopes and upper halves of the curvatures as ``(..., candidate, number)``."""
         t, (candidates, size) = np.asarray(statistics, dtype=np.float64), self._points.shape
         likelihoods, n, slopes, halves = np.split(t, np.cumsum([candidates, 1, candidates * size]), axis=-1)
         slopes, halves = (part.reshape(*t.shape[:-1], candidates, -1) for part in (slopes, halves))
@@ -96,15 +96,15 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
     )
 
     def possible(self, statistics: Array, /) -> Mask:
-        """Return where no log-likelihood exceeds the largest of an answer, and curvatures are sums of products."""
+        """Return where no log-likelihood exceeds the maximum for an answer, and curvatures are sums of products."""
         likelihoods, _, _, halves = self._unpack(statistics)
         finite = np.asarray(np.isfinite(np.asarray(statistics)[..., len(self._points) :]).all(axis=-1))
         H = self.reduction.expansions[0].matrix(np.where(finite[..., None, None], halves, 0.0))
         products = are_products(H, np.full(H.shape[:-2], np.inf)).all(axis=-1)
-        return none_above(likelihoods, self._answer.best) & finite & products
+        return none_above(likelihoods, self._answer.max_log_likelihood) & finite & products
 
     def design(self, statistics: Array, /) -> Array:
-        """Return c, d, the curvatures and the number of rows, which no answer changes."""
+        """Return c, d, the curvatures and the number of rows, which do not depend on the answers."""
         likelihoods, n, slopes, halves = self._unpack(statistics)
         first = slopes[..., 0, :]
         constant = likelihoods - first @ self._points.T
@@ -112,7 +112,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         return np.concatenate([constant, differences, halves, n], axis=-1)
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
-        """Return the design: c and d are differences of sums that are as large as slopes and log-likelihoods."""
+        """Return the design, whose c and d round as the slopes and log-likelihoods that they are differences of."""
         likelihoods, n, slopes, halves = self._unpack(statistics)
         leading, candidates, expansion = n.shape[:-1], len(self._points), self.reduction.expansions[0]
         length = np.sqrt(np.maximum(np.diagonal(expansion.matrix(halves), axis1=-2, axis2=-1), 0.0))
@@ -132,7 +132,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         """Draw log-likelihoods of fresh answers, in the limit of many rows: s_k ~ N(0, H_k) under candidate k."""
         candidates, size = self._points.shape
         leading = np.broadcast_shapes(np.shape(parameters)[:-1], design.shape[:-1])
-        candidate = self._chosen(parameters, leading)
+        candidate = self._candidate_of(parameters, leading)
         constant, differences, curvatures, rows = np.split(
             design, [candidates, candidates * (1 + size), design.shape[-1] - 1], axis=-1
         )
@@ -140,8 +140,8 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         halves = curvatures.reshape(*design.shape[:-1], candidates, -1)
         scale, roots = root_of_curvature(self.reduction.expansions[0].matrix(halves))
         roots = scale[..., None] * roots
-        root = _of_chosen(np.broadcast_to(roots, (*leading, *roots.shape[-3:])), candidate)
-        shift = _of_chosen(np.broadcast_to(differences, (*leading, candidates, size)), candidate)
+        root = _select(np.broadcast_to(roots, (*leading, *roots.shape[-3:])), candidate)
+        shift = _select(np.broadcast_to(differences, (*leading, candidates, size)), candidate)
         first = np.einsum("...ij,...j->...i", root, rng.standard_normal((*leading, size))) - shift
         t = constant + first @ self._points.T
         slopes = first[..., None, :] + differences
@@ -153,15 +153,15 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
 
     @classmethod
     def from_estimators(cls, estimators: Sequence[Any], prior: Any = None, **given: Any) -> Self:
-        """Take the coefficients of trained linear estimators, as scikit-learn has them (``coef_``, ``intercept_``).
+        """Create candidates from the ``coef_`` and ``intercept_`` of trained linear estimators, as in scikit-learn.
 
-        If any of them has an intercept, it is the first coefficient, for a feature that is a constant 1: say
-        ``intercept = true`` in the campaign file. What an estimator predicts is compared with what its coefficients
-        predict, so that no other kind of estimator slips through.
+        If any of them has an intercept, it is the first coefficient, for a feature that is a constant 1: set
+        ``intercept = true`` in the campaign file. An estimator that does not predict what its coefficients predict is
+        rejected.
         """
         table, classes = trained_coefficients(estimators)
         if "classes" in {parameter.name for parameter in cls.parameters()}:
-            if classes == 2:  # one vector, that of the second class; the first has 0
+            if classes == 2:  # estimators have coefficients of the second class only; those of the first are 0
                 table = np.concatenate([np.zeros_like(table), table], axis=1)
             given = {"classes": classes, **given}
         model = cls(coefficients=table, prior=prior, **given)
@@ -169,7 +169,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         return model
 
     def _check_trained(self, estimators: Sequence[Any]) -> None:
-        """Refuse an estimator whose predictions are not those of its coefficients."""
+        """Reject an estimator whose predictions are not those of its coefficients."""
         d = self._features_of_row
         probe = np.random.default_rng(1).standard_normal((16, d))
         for k, estimator in enumerate(estimators):
@@ -183,12 +183,12 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
                 predicted = predicted[:, 1]
             if not (np.shape(predicted) == computed.shape and np.allclose(predicted, computed, rtol=1e-6, atol=1e-9)):
                 raise ParameterError(
-                    f"estimator {k} ({type(estimator).__name__}) does not predict as {type(self).__name__} does from "
-                    "its coefficients: use troth.models.Candidates.from_estimators, which needs none"
+                    f"estimator {k} ({type(estimator).__name__}) does not predict what {type(self).__name__} predicts "
+                    "from its coefficients: use troth.models.Candidates.from_estimators, which needs no coefficients"
                 )
 
 
-def _of_chosen(by_candidate: Array, candidate: Indexes) -> Array:
+def _select(by_candidate: Array, candidate: Indexes) -> Array:
     """Return the entries of one candidate, ``(..., number…)`` of ``(..., candidate, number…)``."""
     after = by_candidate.ndim - candidate.ndim - 1
     index = candidate.reshape(*candidate.shape, *[1] * (after + 1))
@@ -225,12 +225,12 @@ class SoftmaxCandidates(LabelAnswers, LabelledCandidates):
 
     coefficients: Matrix = field(
         metadata=parameter(
-            "coefficients of each candidate, a row each, class by class",
+            "coefficients, a row for each candidate, class by class",
             matrix,
             [[0.0, 0.0, 1.0, 0.5, -1.0, 0.5], [0.0, 0.0, -1.0, 0.5, 1.0, 0.5], [0.0, 0.0, 0.5, -1.0, 0.5, 1.0]],
         )
     )
-    classes: int = field(metadata=parameter("how many labels there are", Integer(2), 3, known=True))
+    classes: int = field(metadata=parameter("number of labels", Integer(2), 3, known=True))
 
     description: ClassVar[str] = "one of several labels, explained by one of a few known regressions"
     example: ClassVar[Example] = Example("which crop grows", ("rain", "height"), "farm", target="crop")

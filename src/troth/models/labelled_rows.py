@@ -1,4 +1,4 @@
-"""Features and a label or a count: logistic, softmax and Poisson regression."""
+"""Labels and counts explained by features: logistic, softmax and Poisson regression."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class LogisticRegression(YesNoAnswers, GeneralisedRegression):
     """Labels 0 and 1 with P(y = 1) = 1/(1 + e^(−z·θ)), θ ~ N(mean, precision⁻¹).
 
     The log-likelihood is expanded at a public point θ₀: the statistic is (H by rows, g, 0, n) with H = ZᵀW(θ₀)Z,
-    W = μ(1 − μ), and g = Zᵀ(y − μ(θ₀)) + H(θ₀ − mean). Λ is that of a linear regression with unit noise. That is
-    exact in the limit of many rows with coefficients near θ₀.
+    W = μ(1 − μ), and g = Zᵀ(y − μ(θ₀)) + H(θ₀ − mean). Λ is that of a linear regression with unit noise, which is exact
+    in the limit of many rows with coefficients near θ₀.
 
     Examples
     --------
@@ -34,8 +34,8 @@ class LogisticRegression(YesNoAnswers, GeneralisedRegression):
 class SoftmaxRegression(LabelAnswers, GeneralisedRegression):
     """Labels 0 … classes−1 with P(y = c) ∝ e^(z·θ_c), θ = (θ_0, θ_1, …) ~ N(mean, precision⁻¹).
 
-    As `LogisticRegression`, with W = diag(μ) − μμᵀ. Every class has coefficients of its own, so that a prior which
-    treats classes alike exists; what is common to all classes, data say nothing about.
+    Like `LogisticRegression`, with W = diag(μ) − μμᵀ. Every class has its own coefficients, so that a prior can treat
+    all classes alike; data do not identify a shift that all classes share.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class SoftmaxRegression(LabelAnswers, GeneralisedRegression):
     mean: Vector = field(
         metadata=parameter("prior mean of the coefficients, class by class", vector, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     )
-    classes: int = field(metadata=parameter("how many labels there are", Integer(2), 3))
+    classes: int = field(metadata=parameter("number of labels", Integer(2), 3))
 
     description: ClassVar[str] = "one of several labels, explained by numbers"
     example: ClassVar[Example] = Example("which crop grows", ("rain", "height"), "farm", target="crop", seed=20201207)
@@ -57,9 +57,9 @@ class SoftmaxRegression(LabelAnswers, GeneralisedRegression):
 class PoissonRegression(CountedAnswers, GeneralisedRegression):
     """Counts with mean e^(z·θ), θ ~ N(mean, precision⁻¹).
 
-    As `LogisticRegression`, with W = μ, which grows without bound: the expansion is good only where z·(θ − point) is
-    well below 1. So the prior must be narrow, and the point near θ: take it from public or past rows, with
-    `expanded_at_mode`. With a wide prior honest reports may be paid nothing.
+    Like `LogisticRegression`, with W = μ, which grows without bound: the expansion is accurate only where z·(θ − point)
+    is well below 1. So the prior must be narrow and the point near θ: take the point from public or past rows, with
+    `expanded_at_mode`. Under a wide prior, honest reports may be paid nothing.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Day types: finitely many kinds of days, and for each provider a distribution of its data on each of them."""
+"""Day types: every day has one of a few types, and each provider a distribution of data for each type."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from troth.models.fitting.day_types.fitted import FittedDayTypes
 from troth.models.fitting.day_types.outcomes import outcome_of
 from troth.models.numerics.collisions import log_same_dispersed
 from troth.models.numerics.count_recovery import log_orders
-from troth.models.numerics.day_types import day_type_cosines, log_likelihood_ratios, widest_spread
+from troth.models.numerics.day_types import day_type_cosines, log_likelihood_ratios, max_log_ratio
 from troth.models.numerics.dispersed import (
     LABELS,
     OUTCOMES,
@@ -55,8 +55,8 @@ from troth.models.parameters import (
 )
 from troth.models.shared.finite_states import FiniteStates
 
-_ALL_REPORTS = 1_000_000  # pairs of own and peers' reports that are enumerated for an exact range
-_MAX_ROWS = 1_000_000  # of a report whose probability is added up over all its counts
+_MAX_REPORTS = 1_000_000  # combinations of own and peers' reports that are enumerated for an exact range
+_MAX_ROWS = 1_000_000  # of a report that can be predicted, by a sum over all counts
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class LatentClass(ReducesRows, FiniteStates):
 
     @cached_property
     def _means(self) -> Array:
-        """Means by type; of values, as deviations from the centre."""
+        """Means by type, less the centre."""
         return np.array(self.means, dtype=np.float64) - self.centre
 
     @property
@@ -166,18 +166,18 @@ class LatentClass(ReducesRows, FiniteStates):
         return Moments((self.centre,), support=Support(0, integer=True) if self.outcome == "count" else Support())
 
     def from_summary(self, summary: Array, /) -> Array:
-        """Map a summary to log-likelihoods per type, less a reference that is the same for all.
+        """Map a summary to log-likelihoods per type, less a constant that all types share.
 
-        It is 0 for labels of up to a million rows, which can be predicted. Otherwise it is the greatest one, so what is
-        left keeps its digits at any number of rows.
+        The constant is 0 for labels of up to a million rows, because predictions need the absolute log-likelihoods.
+        Otherwise it is the largest of them, so that their differences stay accurate for any number of rows.
         """
         entries = np.asarray(summary, dtype=np.float64)
         arguments = self.outcome, entries, self._means, self.dispersion, self.spread or 0.0
         if self.outcome not in LABELS:
             return log_likelihood_ratios(*arguments)
-        many = entries.sum(axis=-1, keepdims=True) > _MAX_ROWS
+        large = entries.sum(axis=-1, keepdims=True) > _MAX_ROWS
         absolute = log_likelihood(*arguments)
-        return np.where(many, log_likelihood_ratios(*arguments), absolute) if many.any() else absolute
+        return np.where(large, log_likelihood_ratios(*arguments), absolute) if large.any() else absolute
 
     possible_statistics: ClassVar[str] = "log-likelihoods, absolute or relative to the largest, are at most 0"
 
@@ -186,7 +186,7 @@ class LatentClass(ReducesRows, FiniteStates):
         return none_above(np.asarray(statistics, dtype=np.float64))
 
     def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
-        """Extremes over every report of up to ``rows`` rows: exact for few reports of labels, otherwise a bound.
+        """Extremes over every report of up to ``rows`` rows: exact if few reports of labels exist, otherwise a bound.
 
         PMI = Σ_k p(k|a)e^{b_k} / Σ_k p(k)e^{b_k} is the ratio of two averages of numbers between min e^b and max e^b,
         so |log PMI| ≤ max b − min b, and by symmetry ≤ max a − min a. Peers' log-likelihoods add, so their spread is
@@ -194,22 +194,22 @@ class LatentClass(ReducesRows, FiniteStates):
         """
         models = [(self, rows), *self._in_one_space(peers)]
         highest = float(-self._log_prior.min())
-        exact = self._enumerated(models)
+        exact = self._enumerated_extremes(models)
         if exact is not None:
             return Extremes(exact[0], min(exact[1], highest))
-        widest = {(model, limit): model._widest(limit, values) for model, limit in dict.fromkeys(models)}
-        bound = min(widest[self, rows], sum(widest[peer] for peer in models[1:]))
+        bounds = {(model, limit): model._spread_bound(limit, values) for model, limit in dict.fromkeys(models)}
+        bound = min(bounds[self, rows], sum(bounds[peer] for peer in models[1:]))
         return Extremes(-bound, min(bound, highest))
 
-    def _widest(self, rows: int, values: tuple[float, float] | None) -> float:
-        """Bound how far apart a report's log-likelihoods can be."""
+    def _spread_bound(self, rows: int, values: tuple[float, float] | None) -> float:
+        """Bound the difference between a report's log-likelihoods under any two types."""
         if self.outcome in LABELS:
-            return widest_spread(self.outcome, rows, self._probabilities, self.dispersion)
+            return max_log_ratio(self.outcome, rows, self._probabilities, self.dispersion)
         low, high = (value - self.centre for value in self._declared(values))
-        return widest_spread(self.outcome, rows, self._means, self.dispersion, self.spread or 0.0, (low, high))
+        return max_log_ratio(self.outcome, rows, self._means, self.dispersion, self.spread or 0.0, (low, high))
 
-    def _enumerated(self, models: Sequence[tuple[LatentClass, int]]) -> tuple[float, float] | None:
-        """Return least and greatest log PMI over all full reports of labels, or None where they are too many.
+    def _enumerated_extremes(self, models: Sequence[tuple[LatentClass, int]]) -> tuple[float, float] | None:
+        """Return minimum and maximum log PMI over all full reports of labels, or None if there are too many.
 
         Full reports are extreme: one more row x changes log PMI by ln p(x|own, peers)/p(x|own), the ratio of two
         distributions over rows, so some row does not lower it and some row does not raise it.
@@ -217,16 +217,16 @@ class LatentClass(ReducesRows, FiniteStates):
         combinations = 1
         for model, limit in models:
             combinations *= comb(limit + model._codes - 1, limit)
-            if model.outcome not in LABELS or combinations > _ALL_REPORTS:
+            if model.outcome not in LABELS or combinations > _MAX_REPORTS:
                 return None
         reports = [model.from_summary(unordered_datasets(limit, model._codes)) for model, limit in models]
         return finite_extremes_of(self._log_prior, reports[0], reports[1:])
 
     def forecast_terms(self, statistics: Array, rows: Array, unordered: bool, /) -> Array:
-        """Log-likelihoods of what is predicted, ln K of each pair of types and the log number of possible reports.
+        """Return log-likelihoods of peers' reports, ln K for each pair of types, and the log number of reports.
 
-        K is the chance that two reports with these numbers of rows are the same under both types. Peers are
-        independent given the type, so all of these add over peers.
+        K is the probability that two reports with these numbers of rows are equal, one under each type. Peers are
+        independent given the type, so all terms add over peers.
         """
         if self.outcome not in LABELS:
             raise MissingCapabilityError(
@@ -254,7 +254,7 @@ class LatentClass(ReducesRows, FiniteStates):
             outcomes = sizes * np.log(self._codes)
         return np.concatenate([flat, same, outcomes[inverse, None]], axis=-1).reshape(*t.shape[:-1], -1)
 
-    def forecast_apart(self, own: Array, terms: Array, /) -> Forecast:
+    def forecast_separately(self, own: Array, terms: Array, /) -> Forecast:
         """Σ_k q_k Π_j p_j(c_j|k) and qᵀKq, with q = p(k|own)."""
         log_posterior = self.log_posterior(own)
         types = len(self.prior)
@@ -282,7 +282,7 @@ class LatentClass(ReducesRows, FiniteStates):
         return self.from_summary(draw_summaries(self.outcome, rng, effect, rows, self.spread or 0.0, self.centre))
 
     def expected_log_evidence(self, _: Array, /) -> None:
-        """No exact sum: two providers' rows are not one provider's, so designs do not add."""
+        """Return None: a provider's rows are correlated, so designs do not add over providers."""
         return
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
@@ -305,18 +305,17 @@ class LatentClass(ReducesRows, FiniteStates):
             part, lengths = day_type_cosines(other, n)
             cosines, log_lengths = cosines * part**times, log_lengths + times * lengths
         np.fill_diagonal(cosines, 1.0)
-        least = float(np.linalg.eigvalsh(cosines)[0])
-        if least > FULL_RANK:
-            return Sensitivity(
-                "proved", "peers' data have linearly independent distributions under the day types", least
-            )
+        smallest = float(np.linalg.eigvalsh(cosines)[0])
+        if smallest > FULL_RANK:
+            reason = "peers' data have linearly independent distributions under the day types"
+            return Sensitivity("proved", reason, smallest)
         if self.outcome not in LABELS:
             reason = "peers' distributions may be linearly dependent, and reports cannot be listed"
-            return Sensitivity("undecided", reason, least)
-        return compare_predictions(self, rows, cosines, np.exp(log_lengths - log_lengths.max()), least)
+            return Sensitivity("undecided", reason, smallest)
+        return compare_predictions(self, rows, cosines, np.exp(log_lengths - log_lengths.max()), smallest)
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
-        """Return what statistics leave out: the log-likelihood under type 0 less its statistic."""
+        """Return the terms that statistics omit: the log-likelihood under type 0 less its statistic."""
         converted, dispersion = reduction.convert(summaries, self.reduction), np.asarray(self.dispersion)
         first = self.from_summary(converted)[..., 0]
         if self.outcome == "real":
@@ -328,19 +327,19 @@ class LatentClass(ReducesRows, FiniteStates):
 
     @property
     def score_measure(self) -> str | None:
-        """For counts the factorial of each, which no summary has; nothing for labels and values."""
+        """For counts, their factorials, which no summary holds; nothing for labels and values."""
         return "ln x!" if self.outcome == "count" else "nothing"
 
     provider_effects: ClassVar[str] = "day types"
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """Return whether there is one column of labels or numbers."""
+        """Return whether reports reduce one column of labels or numbers."""
         return isinstance(reduction, Counts) or (isinstance(reduction, Moments) and reduction.columns == 1)
 
     @classmethod
     def fit_options(cls, reduction: Reduction, /) -> Mapping[str, Kind | None]:
-        """Return the options of `fit`; the spread is for values that need not be whole."""
+        """Return the options of `fit`; only real values have a spread."""
         counted = dict.fromkeys(("types", "max_types", "starts"), Integer(1))
         options: dict[str, Kind | None] = {"outcome": Word(*OUTCOMES), **counted, "seed": Integer(0), "progress": None}
         return {**options, "spread": positive} if outcome_of(reduction) == "real" else options
@@ -363,24 +362,24 @@ class LatentClass(ReducesRows, FiniteStates):
         spread: float | None = None,
         progress: ProgressCallback | None = None,
     ) -> FittedDayTypes:
-        """Learn day types, what each provider reports on each of them and how much its rows move together.
+        """Learn the day types and, for each provider, its means by type and the correlation of its rows.
 
         Parameters
         ----------
         history
             Past days, as for `Family.fit`.
         outcome
-            ``"binary"``, ``"categorical"``, ``"count"`` or ``"real"``; what suits the history by default.
+            ``"binary"``, ``"categorical"``, ``"count"`` or ``"real"``; by default, the one that suits the history.
         types
-            How many day types there are; chosen among 1 … ``max_types`` if it is not given.
+            Number of day types; by default, chosen from 1 … ``max_types``.
         starts
-            How many starts to climb from.
+            Number of starting points of the optimisation.
         seed
-            Of the starts: the same seed gives the same fit.
+            Seed of the starting points.
         spread
-            Standard deviation of values within a day, for ``"real"``, where the history has no sums of squares.
+            Standard deviation of values within a day, for ``"real"``, if the history has no sums of squares.
         progress
-            Called with the fraction of the work that is done and the name of the current step.
+            Called with the fraction of work done and the name of the current step.
 
         Examples
         --------
@@ -396,5 +395,5 @@ class LatentClass(ReducesRows, FiniteStates):
 
 @lru_cache(maxsize=1 << 14)
 def _log_same(model: LatentClass, rows: int, unordered: bool) -> Array:
-    """Log chance that two reports of ``rows`` rows are the same, for each pair of types."""
+    """Log probability that two reports of ``rows`` rows are equal, for each pair of types."""
     return log_same_dispersed(model._probabilities, model.dispersion, rows, unordered)

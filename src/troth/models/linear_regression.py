@@ -1,8 +1,8 @@
-"""Features and an answer: linear regression with known noise, and with unknown noise.
+"""Linear regression, with known and with unknown noise.
 
 Features need no model: they may even be correlated across providers, as long as they are independent of θ
-(the paper's Example on p(θ|(z, y))). Statistics are taken around the prior's prediction, r = y − z·mean, which is y
-itself for the usual prior mean of zero.
+(the paper's Example on p(θ|(z, y))). Statistics use deviations from the prior's prediction, r = y − z·mean, which is y
+itself for a prior mean of zero.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class KnownNoiseRegression(Regression):
         return np.asarray(0.5 * (posterior.whitened**2).sum(axis=-1) / unit - 0.5 * log_determinant)
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """Log PMI with quadratic forms that do not cancel, three factorisations at most."""
+        """Log PMI from quadratic forms that do not cancel, with at most three factorisations."""
 
         def kernel(own: Array, peers: Array, both: Array) -> Array:
             W, determinant, *_ = self._information(own, peers, both, self._unit**2, None)
@@ -111,11 +111,11 @@ class LinearRegression(ReferenceNoise, KnownNoiseRegression):
         return np.concatenate([design[..., :-1] / self._weight, design[..., -1:]], axis=-1)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
-        """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""
+        """Draw (z, y), with features ``rows`` of shape (rows, d), or with ``rows`` rows of standard normal features."""
         return self._draw_answers(rng, parameters, self.noise, rows)
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
-        """Draw statistics with the same features, from their Gram matrix alone."""
+        """Draw statistics for the same features, given only their Gram matrix."""
         statistics = self._draw_from_design(rng, parameters, self.noise**2, design)
         return statistics if self._weight == 1 else self._weight * statistics
 
@@ -128,8 +128,8 @@ class LinearRegression(ReferenceNoise, KnownNoiseRegression):
         """As many peer rows as coefficients suffice, for features in general position.
 
         Proof. Given peers' features Z the answers are normal with mean Zμ and covariance ZΣZᵀ + σ²: if Z has full
-        column rank this determines μ and Σ. With fewer than d rows some direction of the coefficients is never seen:
-        reports that differ in that direction alone collide. ∎
+        column rank this determines μ and Σ. With fewer than d rows some direction of the coefficients is never
+        observed: reports that differ only in that direction collide. ∎
         """
         return self._sensitivity(rows, peers, len(self.mean))
 
@@ -182,7 +182,7 @@ class LinearRegressionUnknownNoise(Regression):
         return [*super().parameter_names(columns, labels), "variance of the noise"]
 
     def _fit(self, t: Array) -> tuple[Posterior, Array, Array]:
-        """Factor the posterior; also shape A and rate B of the posterior noise variance."""
+        """Return the factored posterior, and the posterior shape A and rate B of the noise variance."""
         posterior = self._posterior(t, 1.0, self._product(t), 2 * self.scale + t[..., -2])
         return posterior, self.shape + t[..., -1] / 2, posterior.residual / 2
 
@@ -192,7 +192,7 @@ class LinearRegressionUnknownNoise(Regression):
         return np.asarray(gammaln(A) - A * np.log(B) - 0.5 * posterior.log_determinant)
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """Log PMI in a form that keeps its digits at any number of rows."""
+        """Log PMI in a form that stays accurate for any number of rows."""
 
         def kernel(own: Array, peers: Array, both: Array) -> Array:
             W, determinant, own_rate, peers_rate = self._information(own, peers, both, 1.0, self.scale)
@@ -230,11 +230,11 @@ class LinearRegressionUnknownNoise(Regression):
         return np.concatenate([self._draw_coefficients(rng, t, variance), variance[..., None]], axis=-1)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
-        """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""
+        """Draw (z, y), with features ``rows`` of shape (rows, d), or with ``rows`` rows of standard normal features."""
         return self._draw_answers(rng, parameters[..., :-1], np.sqrt(parameters[..., -1:]), rows)
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
-        """Draw statistics with the same features, from their Gram matrix alone."""
+        """Draw statistics for the same features, given only their Gram matrix."""
         return self._draw_from_design(rng, parameters[..., :-1], parameters[..., -1], design)
 
     def expected_log_evidence(self, design: Array, /) -> Array | None:
@@ -243,12 +243,12 @@ class LinearRegressionUnknownNoise(Regression):
         return np.asarray(log_gamma_excess(self.shape + design[..., -1] / 2) - 0.5 * log_determinant)
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
-        """One peer row more than there are coefficients suffices, for features in general position.
+        """One more peer row than coefficients suffices, for features in general position.
 
         Proof. Given peers' features Z the answers are multivariate t: degrees of freedom give n, and the scale s(1 +
-        ZΛ⁻¹Zᵀ) gives s on the orthogonal complement of Z, which is there from d + 1 rows on, then Λ and, as with known
-        noise, the mean. With fewer than d rows some direction of the coefficients is never seen: reports that differ in
-        that direction alone collide. ∎
+        ZΛ⁻¹Zᵀ) gives s on the orthogonal complement of Z, which exists from d + 1 rows on, then Λ and, as with known
+        noise, the mean. With fewer than d rows some direction of the coefficients is never observed: reports that
+        differ only in that direction collide. ∎
         """
         return self._sensitivity(rows, peers, len(self.mean) + 1)
 

@@ -1,4 +1,4 @@
-"""Measurements of several things at once: a multivariate normal, with known or unknown covariance."""
+"""Vectors of measurements: a multivariate normal, with known or unknown covariance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from troth.models.parameters import number, parameter, positive, positive_defini
 from troth.models.shared.conjugate import Conjugate
 from troth.models.shared.reference_noise import ReferenceNoise
 
-_MIN_ROOT = 1e-5  # of a drawn precision: sums of products with a larger spread do not fit doubles
+_MIN_ROOT = 1e-5  # of a drawn precision: with a larger covariance, doubles cannot hold sums of products
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class NormalVectors(ReducesRows):
         return are_products(self.reduction.matrix(t), self.rows(t))
 
     def _split(self, parameters: Array) -> tuple[Array, Array]:
-        """Return the mean of the rows, and a root of their covariance."""
+        """Return the mean of the rows, and a square root of their covariance."""
         raise NotImplementedError
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
@@ -99,7 +99,7 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
 
     @classmethod
     def first_guess_of_vectors(cls, columns: Sequence[Column], /) -> FirstGuess:
-        """Guess each column as `Normal` does; columns are taken to vary independently."""
+        """Guess each column as `Normal` does, as if columns varied independently."""
         guesses = [Normal.first_guess(column).parameters for column in columns]
         covariance, noise = (
             np.diag([float(f"{guess[name] ** 2:.6g}") for guess in guesses]).tolist() for name in ("scale", "noise")
@@ -114,7 +114,7 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
 
     @cached_property
     def _weight(self) -> float:
-        """How many rows of the reference noise one row is worth."""
+        """The weight of one row, in rows of the reference noise."""
         return float(1 / (self.noise[0][0] / self._unit[0][0]))
 
     @cached_property
@@ -125,7 +125,7 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
         return vectors.T @ root, 1 / variances
 
     def _by_coordinate(self, statistics: Array) -> tuple[Array, Array]:
-        """Return precision and precision-weighted deviation of the data in each independent coordinate."""
+        """Return precision and precision-weighted deviation of the data, in each independent coordinate."""
         d = len(self.mean)
         transform, _ = self._coordinates
         shift = np.einsum("ij,...j->...i", transform, np.asarray(statistics)[..., 1 : d + 1])
@@ -236,10 +236,10 @@ class MultivariateNormalUnknownCovariance(Conjugate, NormalVectors):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        least = len(self.mean) - 1
-        if not self.dof > least:
+        bound = len(self.mean) - 1
+        if not self.dof > bound:
             raise ParameterError(
-                f"{type(self).__name__}: dof must be above {least}, one less than the dimension", parameter="dof"
+                f"{type(self).__name__}: dof must be above {bound}, one less than the dimension", parameter="dof"
             )
 
     def _posterior_parameters(self, statistics: Array) -> dict[str, Array]:
@@ -305,7 +305,7 @@ class MultivariateNormalUnknownCovariance(Conjugate, NormalVectors):
 
 
 def _draw_moments(rng: Generator, shift: Array, root: Array, rows: Array) -> Array:
-    """Draw (n, Σx, Σxxᵀ) for x ~ N(shift, root·rootᵀ): a normal sum and an independent Wishart around it."""
+    """Draw (n, Σx, Σxxᵀ) for x ~ N(shift, root·rootᵀ): a normal sum and an independent Wishart scatter."""
     d = shift.shape[-1]
     leading = np.broadcast_shapes(shift.shape[:-1], rows.shape)
     n = np.broadcast_to(rows, leading)
@@ -318,7 +318,7 @@ def _draw_moments(rng: Generator, shift: Array, root: Array, rows: Array) -> Arr
 
 
 def _root(covariance: Array) -> Array:
-    """Return a root of each matrix, also where rounding has made one singular."""
+    """Return a square root of each matrix, even if rounding made one singular."""
     try:
         return np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
     except np.linalg.LinAlgError:
@@ -326,13 +326,13 @@ def _root(covariance: Array) -> Array:
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :])
 
 
-def _wishart_root(rng: Generator, dof: Array, d: int, least: float = 0.0) -> Array:
-    """Draw lower triangular A with A·Aᵀ ~ Wishart(dof, 1), by Bartlett; columns from dof on are zero."""
-    left = dof[..., None] - np.arange(d)
-    diagonal = np.maximum(np.sqrt(2 * rng.standard_gamma(np.maximum(left, 0) / 2)), least)
+def _wishart_root(rng: Generator, dof: Array, d: int, min_diagonal: float = 0.0) -> Array:
+    """Draw lower triangular A with A·Aᵀ ~ Wishart(dof, 1) (Bartlett); columns from dof on are zero."""
+    freedom = dof[..., None] - np.arange(d)
+    diagonal = np.maximum(np.sqrt(2 * rng.standard_gamma(np.maximum(freedom, 0) / 2)), min_diagonal)
     lower = np.tril(rng.standard_normal((*dof.shape, d, d)), -1)
     root = lower + diagonal[..., None] * np.eye(d)
-    return root * (left > 0)[..., None, :]
+    return root * (freedom > 0)[..., None, :]
 
 
 def _is_multiple(matrix: Matrix, unit: Matrix) -> bool:

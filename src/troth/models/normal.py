@@ -1,4 +1,4 @@
-"""Measurements: a normal mean with known noise, and mean and variance both unknown."""
+"""Measurements: a normal with known noise, and one whose mean and variance are both unknown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from troth.core.contract import Array, Extremes, Generator, Mask
 from troth.core.reductions import Moments, Reduction
 from troth.core.sensitivity import Peers
 from troth.models.family import MAX_DRAW, Example, ReducesRows, scalar_parameters
-from troth.models.first_guess import Column, FirstGuess, rough
+from troth.models.first_guess import Column, FirstGuess, round_up
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, Real, day_moments, normal_parameters
 from troth.models.numerics.dispersed import dispersed_mean_log_density, summaries_around
 from troth.models.numerics.extremes import count_ladder
@@ -62,7 +62,7 @@ class NormalMean(ReducesRows):
         return np.asarray(t[..., 1] * (t[..., 1] / (2 * precision)) - 0.5 * np.log(precision))
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """½ log1p(w₁w₂/(λ_Tλ₀)) − W: log-determinant and quadratic form, neither of which cancels."""
+        """½ log1p(w₁w₂/(λ_Tλ₀)) − W: a log-determinant and a quadratic form, both without cancellation."""
         prior = np.asarray(self._prior_rows)
         total = own + peers if both is None else both
         mean = total[..., 1] / (prior + total[..., 0])
@@ -97,7 +97,7 @@ class NormalMean(ReducesRows):
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """Return whether there is one column of numbers that need not be whole."""
+        """Return whether reports sum one column of real numbers."""
         return isinstance(reduction, Moments) and reduction.columns == 1 and not reduction.support.integer
 
 
@@ -107,9 +107,9 @@ class Normal(ReferenceNoise, NormalMean):
 
     Statistic: (n, Σ(x − mean)). Λ(t) = h²/2λ − ½ ln λ with λ = 1/scale² + n/noise² and h = Σ(x − mean)/noise².
 
-    The paper's appendix has a PMI that depends on n alone (erratum E1): it depends on the values, and is unbounded.
-    Values are centred on the prior mean, so no digits are lost however far from zero it lies. `troth.combine` sets
-    ``reference`` for providers with different noise: a row then counts (reference/noise)² rows.
+    In the paper's appendix PMI depends on n alone (erratum E1); in fact it depends on the values and is unbounded.
+    Values are centred on the prior mean, so results stay accurate however far from zero it lies. `troth.combine` sets
+    ``reference`` for providers with different noise: a row then counts as (reference/noise)² rows.
 
     Examples
     --------
@@ -139,15 +139,15 @@ class Normal(ReferenceNoise, NormalMean):
         for report, value in zip(column.reports, x, strict=True):
             reports.setdefault(report, []).append(value)
         within = [float(np.std(values, ddof=1)) for values in reports.values() if len(values) > 1]
-        spread = rough(float(x.std())) or 1.0
-        noise = (rough(float(np.mean(within))) if within else 0.0) or spread
+        spread = round_up(float(x.std())) or 1.0
+        noise = (round_up(float(np.mean(within))) if within else 0.0) or spread
         unit = 10.0 ** floor(log10(spread))
         mean = round(float(np.median(x)) / unit) * unit
         return FirstGuess({"mean": mean, "scale": spread, "noise": noise}, from_data=True)
 
     @property
     def _prior_rows(self) -> float:
-        """How many rows of the reference noise the prior is worth."""
+        """The weight of the prior, in rows of the reference noise."""
         return float((self._unit / self.scale) ** 2)
 
     def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
@@ -188,7 +188,7 @@ class Normal(ReferenceNoise, NormalMean):
         return np.asarray(-0.5 * np.log1p(design[..., 0] * (self.scale / self.noise) ** 2))
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
-        """Return −½ ln(2πσ²) − (x − mean)²/2σ² for each row; without squares a report is one value, its mean."""
+        """Return −½ ln(2πσ²) − (x − mean)²/2σ² for each row; without squares, for the mean of each report."""
         return dispersed_mean_log_density(summaries_around(summaries, reduction, self.mean), 0.0, self.noise)
 
     @classmethod
@@ -228,8 +228,8 @@ class NormalUnknownVariance(Conjugate, ReducesRows):
     def possible(self, statistics: Array, /) -> Mask:
         """Return where n·Σx² ≥ (Σx)², which is an equality for one row."""
         n, total, squares = np.moveaxis(np.asarray(statistics, dtype=np.float64), -1, 0)
-        least, most = total * total, n * squares
-        return np.asarray((squares >= 0) & (most >= least * (1 - SLACK)) & ((n > 1) | (most * (1 - 2e-6) <= least)))
+        left, right = n * squares, total * total
+        return np.asarray((squares >= 0) & (left >= right * (1 - SLACK)) & ((n > 1) | (left * (1 - 2e-6) <= right)))
 
     def _posterior_parameters(self, statistics: Array) -> dict[str, Array]:
         """Normal-inverse-gamma with λ, A and B."""
@@ -255,11 +255,11 @@ class NormalUnknownVariance(Conjugate, ReducesRows):
         return np.stack([mean + np.sqrt(variance / strength) * rng.standard_normal(variance.shape), variance], axis=-1)
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """Log PMI in a form that keeps its digits at any number of rows.
+        """Log PMI in a form that stays accurate for any number of rows.
 
         Around m = μ_T, with r = Σ(x − m) − λ₀m and Q = Σ(x − m)² + λ₀m², each formed without cancellation,
         B = scale + ½(Q − r²/λ), and W = ½(r₁²/λ₁ + r₂²/λ₂ − λ₀m²) is stationary in m. Where the prior mean is closer
-        to the data than m, B is taken around that.
+        to the data than m, B is computed around the prior mean.
         """
         prior = np.asarray(self.strength)
 
@@ -268,17 +268,17 @@ class NormalUnknownVariance(Conjugate, ReducesRows):
             anchor = prior * mean * mean
             sides, W = [], -0.5 * anchor
             for t in (own, peers):
-                near = minus_product(t[..., 1], mean, t[..., 0])
-                square = minus_product(t[..., 2], mean, t[..., 1]) - mean * near + anchor
-                shrunk = (near - prior * mean) ** 2 / (prior + t[..., 0])
+                deviation = minus_product(t[..., 1], mean, t[..., 0])
+                Q = minus_product(t[..., 2], mean, t[..., 1]) - mean * deviation + anchor
+                shrunk = (deviation - prior * mean) ** 2 / (prior + t[..., 0])
                 direct = t[..., 2] - t[..., 1] * (t[..., 1] / (prior + t[..., 0]))
-                spread = np.maximum(np.where(t[..., 2] < square, direct, square - shrunk), 0.0)
+                spread = np.maximum(np.where(t[..., 2] < Q, direct, Q - shrunk), 0.0)
                 sides.append((self.shape + 0.5 * t[..., 0], self.scale + 0.5 * spread))
                 W = W + 0.5 * shrunk
             determinant = np.log1p((own[..., 0] / prior) * (peers[..., 0] / (prior + both[..., 0])))
-            first = np.array([self.shape]), np.array([self.scale])
+            prior_variance = np.array([self.shape]), np.array([self.scale])
             information = unknown_variance_log_pmi(
-                W, determinant, first, sides[0], sides[1], self.shape + 0.5 * both[..., 0]
+                W, determinant, prior_variance, sides[0], sides[1], self.shape + 0.5 * both[..., 0]
             )
             return zero_where_empty(information, own[..., 0], peers[..., 0])
 
@@ -290,7 +290,7 @@ class NormalUnknownVariance(Conjugate, ReducesRows):
         return mean + np.sqrt(variance) * rng.standard_normal((*parameters.shape[:-1], rows))
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
-        """Draw (n, Σ(x − mean), Σ(x − mean)²): a normal sum and an independent chi-square spread around it."""
+        """Draw (n, Σ(x − mean), Σ(x − mean)²): a normal sum and an independent chi-square scatter."""
         mean, rows = scalar_parameters(parameters, design)
         variance = np.broadcast_to(parameters[..., 1], rows.shape)
         total = rows * (mean - self.mean) + np.sqrt(variance * rows) * rng.standard_normal(rows.shape)
@@ -323,17 +323,17 @@ class NormalUnknownVariance(Conjugate, ReducesRows):
 
 
 def draw_variance(rng: Generator, shape: Array, scale: Array) -> Array:
-    """Draw from an inverse gamma, up to what doubles can square."""
+    """Draw from an inverse gamma, bounded so that squares do not overflow."""
     return np.asarray(scale / np.maximum(rng.standard_gamma(shape), scale / MAX_DRAW))
 
 
 def normal_log_pmi(
     prior: Array, rows: tuple[Array, Array, Array], mean: Array, gaps: tuple[Array, Array], unit: float
 ) -> Array:
-    """Log PMI of a normal mean whose prior, centred on 0, is worth ``prior`` rows; rows of own, peers and both.
+    """Log PMI of a normal mean whose prior, centred on 0, is worth ``prior`` rows; ``rows`` of own, peers and both.
 
     ½ log1p(n₁n₂/(λ_Tλ₀)) − W with W = ½(r₁²/λ₁ + r₂²/λ₂ − λ₀m²)/noise², r = Σ(x − m) − λ₀m and m = μ_T: minus half
-    the second difference of λμ². W is stationary in m, so a rounded m costs nothing where r is exact.
+    the second difference of λμ². W is stationary in m, so rounding of m does no harm if r is exact.
     """
     (n1, n2, nT), (r1, r2) = rows, gaps
     determinant = np.log1p((n1 / prior) * (n2 / (prior + nT)))
@@ -367,5 +367,5 @@ def unknown_variance_log_pmi(
 
 
 def zero_where_empty(information: Array, own_rows: Array, peer_rows: Array) -> Array:
-    """Return 0 where a dataset is empty, to the last bit: it says nothing."""
+    """Return exactly 0 where a dataset is empty, because it carries no information."""
     return np.where((own_rows == 0) | (peer_rows == 0), 0.0, information)

@@ -1,7 +1,7 @@
-"""How a family declares its hyper-parameters: possible values, meaning, and an example.
+"""Declarations of hyper-parameters: valid values, meaning and example.
 
-A family declares a hyper-parameter where it declares the field, and everything that asks for one (the constructor, a
-campaign file, a form) reads it there::
+A family declares a hyper-parameter with its field. The constructor, campaign files and forms all read this
+declaration::
 
     noise: float = field(metadata=parameter("standard deviation of one value", positive, 2.0, known=True))
 """
@@ -27,34 +27,34 @@ MAX_PARAMETER = 1e100
 
 
 class Kind:
-    """The values that a hyper-parameter may have."""
+    """The type of a hyper-parameter: its valid values, and how to parse and print them."""
 
     numeric: ClassVar[bool] = True
-    """Whether a campaign file gives it as a number or a list of numbers."""
+    """Whether a campaign file holds it as a number or a list of numbers."""
 
     choices: Mapping[str, str] = {}
-    """The choices in a form with their labels, if there is a fixed list of them."""
+    """The choices in a form with their labels; empty unless there is a fixed list."""
 
     @property
     def hint(self) -> str:
-        """How to write it, in the words of a form."""
+        """How to write a value, as shown in a form."""
         return ""
 
     @property
     def wide(self) -> bool:
-        """Whether it takes the full width of a form."""
+        """Whether its field takes the full width of a form."""
         return False
 
     def checked(self, name: str, value: Any, owner: object) -> Any:
-        """Return the value as ``owner`` stores it, or raise `ValueError` with what is wrong."""
+        """Return the value as ``owner`` stores it, or raise `ValueError` with the reason."""
         raise NotImplementedError
 
     def parse(self, text: str) -> Any:
-        """Return typed text as a campaign file has it, or raise `ValueError` with what is wrong."""
+        """Parse text from a form into the value of a campaign file, or raise `ValueError` with the reason."""
         return text
 
     def text(self, value: Any) -> str:
-        """Return a value as you would type it."""
+        """Format a value as you would type it."""
         return str(value)
 
 
@@ -79,13 +79,13 @@ class Number(Kind):
         return line[0]
 
     def text(self, value: Any) -> str:
-        """Write a number with the digits that it has."""
+        """Format a number with up to 12 significant digits."""
         return format(value, ".12g")
 
 
 @dataclass(frozen=True)
 class Positive(Number):
-    """A number above 0 that can be squared and inverted; 0 too if ``zero`` is true."""
+    """A number above 0 that can be squared and inverted; ``zero`` allows 0 as well."""
 
     zero: bool = False
 
@@ -106,7 +106,7 @@ class Positive(Number):
 
 @dataclass(frozen=True)
 class Integer(Number):
-    """A whole number that is not too small."""
+    """An integer of at least ``minimum``."""
 
     minimum: int
 
@@ -121,10 +121,10 @@ class Integer(Number):
 class Numbers(Kind):
     """Finite numbers as a vector or a matrix, stored as nested tuples."""
 
-    axes: tuple[int, ...] = (1,)  #: how many axes there may be: 1 for a vector, 2 for a matrix
+    axes: tuple[int, ...] = (1,)  #: valid numbers of axes: 1 for a vector, 2 for a matrix
     above_zero: bool = False  #: whether every entry must be above 0
-    fewest: int = 1  #: how many entries there must be at least
-    length_of: str = ""  #: the vector of the same family whose length it has, if any
+    min_size: int = 1  #: minimum number of entries
+    length_of: str = ""  #: name of a vector parameter of the same length, if any
 
     @property
     def hint(self) -> str:
@@ -132,14 +132,14 @@ class Numbers(Kind):
 
     @property
     def wide(self) -> bool:
-        """Whether there may be several rows."""
+        """Whether a value may have several rows."""
         return 2 in self.axes
 
     def checked(self, name: str, value: Any, owner: object) -> Any:
         return nested_tuple(self.array(name, value, owner))
 
     def array(self, name: str, value: Any, owner: object) -> Array:
-        """Return the numbers as an array."""
+        """Validate the numbers, and return them as an array."""
         try:
             array = as_floats(value, name)
         except DataError as error:
@@ -153,19 +153,19 @@ class Numbers(Kind):
             smallest = np.unravel_index(int(np.argmin(array)), array.shape)
             index = f"[{', '.join(map(str, smallest))}]" if array.ndim else ""
             raise ValueError(f"{name}{index} must be above 0, not {array.min()}")
-        if array.size < self.fewest:
-            raise ValueError(f"{name} must have at least {self.fewest} entries, not {array.size}")
+        if array.size < self.min_size:
+            raise ValueError(f"{name} must have at least {self.min_size} entries, not {array.size}")
         if self.length_of and array.ndim == 1 and len(array) != (size := len(getattr(owner, self.length_of))):
             raise ValueError(f"{name} must have {size} entries, like {self.length_of}, not {len(array)}")
         return array
 
     def parse(self, text: str) -> list[Any]:
-        """Read one line of numbers, or lines with semicolons between them."""
+        """Parse one line of numbers, or several lines separated by semicolons."""
         lines = _lines(text)
         return lines if 2 in self.axes and (len(lines) > 1 or 1 not in self.axes) else _one_line(text)
 
     def text(self, value: Any) -> str:
-        """Write commas between numbers and semicolons between rows."""
+        """Separate numbers by commas and rows by semicolons."""
         if np.ndim(value) == 2:
             return "; ".join(map(self.text, value))
         return ", ".join(map(number.text, value))
@@ -178,7 +178,7 @@ class Probabilities(Numbers):
     def array(self, name: str, value: Any, owner: object) -> Array:
         p = super().array(name, value, owner)
         if not (p > 0).all():
-            raise ValueError(f"{name}[{int(np.argmin(p))}] must be above 0; leave out what is impossible")
+            raise ValueError(f"{name}[{int(np.argmin(p))}] must be above 0; leave out what cannot occur")
         if abs(p.sum() - 1) > 1e-6:
             raise ValueError(f"{name} must sum to 1, not {p.sum():.9g}")
         return p
@@ -186,13 +186,13 @@ class Probabilities(Numbers):
 
 @dataclass(frozen=True)
 class PositiveDefinite(Numbers):
-    """A symmetric positive definite matrix, of the size of the vector ``length_of`` of the same family."""
+    """A symmetric positive definite matrix, with as many rows as the vector parameter ``length_of`` has entries."""
 
     axes: tuple[int, ...] = (2,)
     length_of: str = "mean"
 
     def array(self, name: str, value: Any, owner: object) -> Array:
-        """Return the matrix, symmetric to the last bit."""
+        """Return the matrix, exactly symmetric."""
         entries = super().array(name, value, owner)
         size = len(getattr(owner, self.length_of))
         if entries.shape != (size, size):
@@ -210,12 +210,12 @@ class PositiveDefinite(Numbers):
 
 @dataclass(frozen=True)
 class Precision(PositiveDefinite):
-    """A positive definite matrix, or its diagonal, or one number for all of its diagonal."""
+    """A positive definite matrix, its diagonal, or one number for every entry of the diagonal."""
 
     axes: tuple[int, ...] = (0, 1, 2)
 
     def array(self, name: str, value: Any, owner: object) -> Array:
-        """Return the matrix or, for one number too, the diagonal."""
+        """Return the matrix, or else the diagonal."""
         if np.ndim(value) == 2:
             return super().array(name, value, owner)
         entries = Numbers((0, 1), above_zero=True, length_of=self.length_of).array(name, value, owner)
@@ -263,25 +263,25 @@ class Flag(Word):
 
 number, positive, non_negative, flag = Number(), Positive(), Positive(zero=True), Flag()
 vector, matrix, vector_or_matrix = Numbers((1,)), Numbers((2,)), Numbers((1, 2))
-pseudo_counts, probabilities = Numbers((1,), above_zero=True, fewest=2), Probabilities()
+pseudo_counts, probabilities = Numbers((1,), above_zero=True, min_size=2), Probabilities()
 positive_definite = PositiveDefinite()
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A hyper-parameter as the constructor checks it and as a campaign file and a form ask for it.
+    """A hyper-parameter, as constructors check it and campaign files and forms ask for it.
 
-    ``meaning`` says in words what it is, and ``kind`` which values it may have.
+    ``meaning`` describes it in a few words, and ``kind`` holds its valid values.
     """
 
     meaning: str
     kind: Kind
     example: Any = None  #: its value in the family's example
     known: bool = False  #: whether it belongs to the likelihood, which may differ between providers, not to the prior
-    hidden: bool = False  #: whether it is never asked for, because the library sets it
-    name: str = ""  #: as the field is declared
+    hidden: bool = False  #: whether the library sets it, so that users are not asked for it
+    name: str = ""  #: the name of the field
     required: bool = True  #: whether the field has no default
-    default: Any = None  #: that of the field
+    default: Any = None  #: the default of the field
 
     @property
     def label(self) -> str:
@@ -301,7 +301,7 @@ class Parameter:
         return "" if value is None else self.kind.text(value)
 
     def check(self, owner: object) -> None:
-        """Replace the argument of a constructor with the value that it stores, or refuse it."""
+        """Validate the argument of a constructor, and replace it with the value to store."""
         value = getattr(owner, self.name)
         if value is None and not self.required:
             return
@@ -312,7 +312,7 @@ class Parameter:
 
 
 def parameter(meaning: str, kind: Kind, example: Any = None, *, known: bool = False, hidden: bool = False) -> Any:
-    """Return the metadata of a dataclass field that is a hyper-parameter; see `Parameter`.
+    """Declare a dataclass field as a hyper-parameter: return its metadata, a `Parameter`.
 
     Examples
     --------
@@ -327,7 +327,7 @@ def parameter(meaning: str, kind: Kind, example: Any = None, *, known: bool = Fa
 
 
 def _declared_parameters(owner: Any) -> tuple[Parameter, ...]:
-    """Return the hyper-parameters that the fields of a dataclass declare, in their order."""
+    """Return the hyper-parameters that the fields of a dataclass declare, in order."""
     return tuple(
         dataclasses.replace(
             field.metadata["parameter"],
@@ -340,11 +340,12 @@ def _declared_parameters(owner: Any) -> tuple[Parameter, ...]:
     )
 
 
+# mypy does not accept classes as arguments of a cached function
 declared_parameters: Callable[[type], tuple[Parameter, ...]] = cache(_declared_parameters)
 
 
 def documented(family: type) -> str:
-    """Return the docstring of a family with a section on its hyper-parameters, as they are declared.
+    """Return the docstring of a family, with a section on the declared hyper-parameters.
 
     Examples
     --------

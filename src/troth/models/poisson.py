@@ -12,7 +12,7 @@ from troth.core.contract import Array, Generator
 from troth.core.reductions import Moments, Reduction
 from troth.core.support import Support
 from troth.models.family import Example, scalar_parameters
-from troth.models.first_guess import Column, FirstGuess, is_whole, rough, unlike_counts
+from troth.models.first_guess import Column, FirstGuess, is_whole, round_up, unlike_counts
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, day_moments
 from troth.models.numerics.predictive import MAX_TERMS, log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
@@ -42,13 +42,13 @@ class Poisson(GammaPrior, CountAndSum):
 
     @classmethod
     def suits(cls, column: Column, /) -> bool:
-        """Return whether values are whole numbers from 0, whose variance within reports is about their mean."""
+        """Return whether values are non-negative integers that may be counts."""
         return is_whole(column) and not unlike_counts(column)
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:
-        """Take the size of the mean from the data, worth one row."""
-        size = max(rough(float(column.numbers.mean())), 1e-9)
+        """Take the prior mean from the data, with the weight of one event."""
+        size = max(round_up(float(column.numbers.mean())), 1e-9)
         return FirstGuess({"shape": 1.0, "rate": float(f"{1 / size:.3g}")}, from_data=True)
 
     support = Support(0, integer=True)
@@ -71,8 +71,8 @@ class Poisson(GammaPrior, CountAndSum):
         return np.stack([rows, np.asarray(draw_poisson(rng, rate * rows))], axis=-1)
 
     def expected_log_evidence(self, design: Array, /) -> Array | None:
-        """E[S(a + Σx)] over the negative binomial sum of that many rows, cut where 1e-18 of its mass is left."""
-        from scipy.stats import nbinom  # takes long to load
+        """E[S(a + Σx)], where Σx is negative binomial, truncated where 1e-18 of its mass is left."""
+        from scipy.stats import nbinom  # slow to import
 
         rows = float(np.asarray(design)[..., 0].item())
         success = self.rate / (self.rate + rows)
@@ -88,11 +88,11 @@ class Poisson(GammaPrior, CountAndSum):
     difference is 1/(b + 1), which gives b and then a. ∎
     """
 
-    score_measure = "ln x!"  # the factorial of each count, which no summary has
+    score_measure = "ln x!"  # the factorial of each count, which no summary holds
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """Return whether there is one column of whole numbers."""
+        """Return whether reports sum one column of integers."""
         return isinstance(reduction, Moments) and reduction.columns == 1 and reduction.support.integer
 
     @classmethod

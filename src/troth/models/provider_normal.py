@@ -1,4 +1,4 @@
-"""Measurements by providers, each with its own offset and its own effect on each day."""
+"""Measurements by providers, each with its own offset and daily effects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ProviderNormal(NormalMean):
 
     x = θ + b + u + ε with the offset b, u ~ N(0, τ²) once a day, τ the dispersion, and ε ~ N(0, σ²) in each row, σ the
     noise. So the mean of n rows is ȳ ~ N(θ + b, τ² + σ²/n). Statistic: (w, w(ȳ − b − mean)) with w = 1/(τ² + σ²/n),
-    which adds over providers whatever their offsets, dispersions and noises are. Λ(t) = h²/2λ − ½ ln λ with
+    which adds over providers with any offsets, dispersions and noises. Λ(t) = h²/2λ − ½ ln λ with
     λ = 1/scale² + w and h = w(ȳ − b − mean). The summary (n, Σ(x − mean)) adds over rows.
 
     Examples
@@ -71,14 +71,14 @@ class ProviderNormal(NormalMean):
         return np.stack([weight, weight * (average - self.offset)], axis=-1)
 
     def rows(self, statistics: Array, /) -> Array:
-        """Count the rows behind one provider's statistic: n = wσ²/(1 − wτ²)."""
+        """Return the number of rows behind one provider's statistic: n = wσ²/(1 − wτ²)."""
         w = np.asarray(statistics, dtype=np.float64)[..., 0]
         return np.asarray(w * self.noise**2 / np.maximum(1 - w * self.dispersion**2, np.finfo(float).tiny))
 
     possible_statistics: ClassVar[str] = "a precision is at least 0 and below 1/dispersion²"
 
     def possible(self, statistics: Array, /) -> Mask:
-        """Return where some number of rows has the precision."""
+        """Return where the precision is that of some number of rows."""
         w = np.asarray(statistics, dtype=np.float64)[..., 0]
         return np.asarray((w >= 0) & (w * self.dispersion**2 <= 1 + SLACK))
 
@@ -145,13 +145,13 @@ class ProviderNormal(NormalMean):
         history
             Past days, as for `Family.fit`.
         spread
-            Standard deviation of values within a day, where the history has no sums of squares.
+            Standard deviation of values within a day, if the history has no sums of squares.
         ahead
-            Let offsets and the level of days walk at random, and learn the model of the next ``ahead`` days: offsets
-            and the prior mean are those after the last day, and variances include how far they may go. By default they
-            stay.
+            Model offsets and the level of days as random walks, and learn the model of the next ``ahead`` days: offsets
+            and the prior mean are those after the last day, and variances include their drift. By default, they are
+            constant.
         progress
-            Called with the fraction of the work that is done and the name of the current step.
+            Called with the fraction of work done and the name of the current step.
 
         Examples
         --------

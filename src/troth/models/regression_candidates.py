@@ -1,4 +1,4 @@
-"""Candidates that are regressions with known coefficients, plain numbers: what all share, and answers with noise."""
+"""Candidates that are regressions with known coefficients: the base class, and linear regressions."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ from troth.models.shared.candidate_states import FittedCandidates, draws_by_name
 from troth.models.shared.features_at_hand import FeaturesAtHand
 
 MAX_TABLE_SIZE = 1_000_000
-"""The most numbers that a statistic may have."""
+"""The maximum length of a statistic."""
 
 
 @dataclass(frozen=True)
 class RegressionCandidates(FittedCandidates):
-    """Rows (z, y), and θ is one of S known vectors of coefficients.
+    """Rows (z, y), where θ is one of S known vectors of coefficients.
 
-    The statistic is the S log-likelihoods, the number of rows, and what fresh answers to the same features need.
+    The statistic is the S log-likelihoods, the number of rows, and what it takes to draw fresh answers to the same
+    features.
     """
 
     coefficients: Matrix = field(
         metadata=parameter(
-            "coefficients of each candidate, a row each", matrix, [[-1.0, 0.5], [0.0, 1.0], [1.0, -0.5], [0.5, 1.5]]
+            "coefficients, a row for each candidate", matrix, [[-1.0, 0.5], [0.0, 1.0], [1.0, -0.5], [0.5, 1.5]]
         )
     )
 
@@ -49,7 +50,7 @@ class RegressionCandidates(FittedCandidates):
         reject_identical_candidates(type(self).__name__, self._likelihoods, "coefficients")
 
     def _check_size(self) -> None:
-        """Refuse a table of coefficients of the wrong shape; by default every shape is valid."""
+        """Reject coefficients of invalid shape; by default, every shape is valid."""
 
     @cached_property
     def _points(self) -> Array:
@@ -67,7 +68,7 @@ class RegressionCandidates(FittedCandidates):
 
     @classmethod
     def standard_prior(cls, coefficients: int, given: Mapping[str, Any], /) -> dict[str, Any]:
-        """Return nothing: coefficients are given, whatever the scales."""
+        """Return no parameters: the coefficients must be given, whatever the scales."""
         return {}
 
     def rows(self, statistics: Array, /) -> Array:
@@ -78,16 +79,16 @@ class RegressionCandidates(FittedCandidates):
         z = planned_features(rows, self._features_of_row)
         return np.asarray(self.design(self.statistics((z, np.zeros(z.shape[:-1])))))
 
-    def _chosen(self, parameters: Array, leading: tuple[int, ...]) -> Indexes:
+    def _candidate_of(self, parameters: Array, leading: tuple[int, ...]) -> Indexes:
         return np.broadcast_to(np.asarray(parameters)[..., 0].astype(np.intp), leading)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
-        """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""
+        """Draw (z, y), with features ``rows`` of shape (rows, d), or with ``rows`` rows of standard normal features."""
         candidate = np.asarray(parameters)[..., 0].astype(np.intp)
         z = draw_features(rng, rows, self._features_of_row, candidate.shape)
         return z, self._draw_answers(rng, candidate, z)
 
-    def _draw_answers(self, rng: Generator, chosen: Indexes, z: Array) -> Array:
+    def _draw_answers(self, rng: Generator, candidate: Indexes, z: Array) -> Array:
         raise NotImplementedError
 
     def draw_with_features(self, rng: Generator, parameters: Array, features: Any, /) -> Array:
@@ -104,11 +105,11 @@ class RegressionCandidates(FittedCandidates):
 
     @property
     def public_coefficients(self) -> Array:
-        """The prior mean of the coefficients: what everybody knows."""
+        """The prior mean of the coefficients, which is public."""
         return np.asarray(np.array(self.prior) @ self._points)
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
-        """As many peer rows as there are other candidates suffice, for features in general position.
+        """One peer row fewer than there are candidates suffices, for features in general position.
 
         Proof. Two candidates with different coefficients give the answer of a row in general position different
         distributions, so the k-rank of its matrix of likelihoods is at least 2. By the paper's Corollary n rows tell
@@ -126,17 +127,19 @@ class RegressionCandidates(FittedCandidates):
     def from_draws(
         cls, draws: Any, names: Sequence[str], *, group: str = "posterior", max_draws: int = 200, **given: Any
     ) -> Self:
-        """Take coefficients from draws of a prior or of a posterior: ArviZ's ``InferenceData``, or arrays by name.
+        """Create candidates from draws of a prior or posterior: ArviZ's ``InferenceData``, or arrays by name.
 
         Parameters
         ----------
         draws
-            An ``InferenceData`` (PyMC, CmdStanPy and NumPyro make one), or a mapping of names to arrays whose first
-            axis is the draw.
+            An ``InferenceData`` (from PyMC, CmdStanPy or NumPyro), or a mapping of names to arrays whose first axis is
+            the draw.
         names
-            The variables that follow each other in a vector of coefficients, such as ``["intercept", "slopes"]``.
-        group, most
-            Which group is used, and how many draws are kept, evenly spaced.
+            The variables that make up a vector of coefficients, in order, such as ``["intercept", "slopes"]``.
+        group
+            The group of the ``InferenceData`` to use.
+        max_draws
+            The maximum number of draws to keep, evenly spaced.
         given
             The family's other parameters, such as ``classes``.
 
@@ -147,14 +150,14 @@ class RegressionCandidates(FittedCandidates):
         >>> LogisticCandidates.from_draws(draws, ["intercept", "slopes"]).coefficients[0]
         (0.0, 1.0, 2.0)
         """
-        return cls(coefficients=_side_by_side(draws_by_name(draws, group, max_draws), names), **given)
+        return cls(coefficients=_joined_draws(draws_by_name(draws, group, max_draws), names), **given)
 
 
 def trained_coefficients(estimators: Sequence[Any]) -> tuple[Array, int]:
-    """Return a row of coefficients for each estimator, and how many classes they know (0 for counts and numbers).
+    """Return a row of coefficients for each estimator, and the number of classes (0 for counts and numbers).
 
-    With several classes the coefficients follow each other class by class. If any estimator has an intercept, it is the
-    first coefficient of each class.
+    Coefficients are ordered class by class. If any estimator has an intercept, it is the first coefficient of each
+    class.
     """
     if not estimators:
         raise ParameterError("give at least one trained estimator")
@@ -170,16 +173,16 @@ def trained_coefficients(estimators: Sequence[Any]) -> tuple[Array, int]:
     slopes = [np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64)) for estimator in estimators]
     if len({slope.shape for slope in slopes}) > 1:
         raise ParameterError("give estimators that were trained on the same columns")
-    constants = [
+    intercepts = [
         np.broadcast_to(np.ravel(getattr(estimator, "intercept_", 0.0)), len(slopes[0])) for estimator in estimators
     ]
-    if any(np.any(constant) for constant in constants):
-        slopes = [np.column_stack([first, slope]) for first, slope in zip(constants, slopes, strict=True)]
+    if np.any(intercepts):
+        slopes = [np.column_stack(pair) for pair in zip(intercepts, slopes, strict=True)]
     return np.stack([slope.ravel() for slope in slopes]), len(classes[0])
 
 
-def _side_by_side(draws: Mapping[str, Any], names: Sequence[str]) -> Array:
-    """Return draws of several variables as one vector each, ``(draw, coefficient)``."""
+def _joined_draws(draws: Mapping[str, Any], names: Sequence[str]) -> Array:
+    """Join the draws of several variables into vectors, ``(draw, coefficient)``."""
     for name in names:
         if name not in draws:
             raise ParameterError(f"there are no draws of {name!r}; there are {', '.join(sorted(draws))}")
@@ -205,8 +208,8 @@ class CandidateNoise(Numbers):
 class LinearCandidates(RegressionCandidates):
     """Answers y = z·θ + ε, where θ is one of S known vectors, and ε ~ N(0, noise²) with the noise of the candidate.
 
-    Rows are reduced to (z, y)(z, y)ᵀ, of which all log-likelihoods are functions. Fresh ones are drawn from the Gram
-    matrix of the features, exactly.
+    Rows are reduced to Σ(z, y)(z, y)ᵀ, which determines all log-likelihoods. Fresh log-likelihoods are drawn exactly,
+    given the Gram matrix of the features.
 
     Examples
     --------
@@ -238,28 +241,28 @@ class LinearCandidates(RegressionCandidates):
         return np.column_stack([self._points, self._noise])
 
     @cached_property
-    def _plain(self) -> LinearRegression:
+    def _regression(self) -> LinearRegression:
         """The regression that reduces rows, and draws products of features and answers."""
         d = self._points.shape[1]
         return LinearRegression(np.zeros(d), np.eye(d), 1.0)
 
     @property
     def reduction(self) -> Reduction:
-        """The number of rows, and the products of features and answers."""
-        return self._plain.reduction
+        """The number of rows, and the sums of products of features and answers."""
+        return self._regression.reduction
 
     def summary(self, data: Any, /) -> Array:
-        """Count the rows, and multiply (z, y) with itself."""
-        return self._plain.summary(data)
+        """Return the number of rows, and the sum of (z, y)(z, y)ᵀ."""
+        return self._regression.summary(data)
 
     def from_summary(self, summary: Array, /) -> Array:
         """Map products to log-likelihoods."""
-        return self._of_products(self._plain.from_summary(summary))
+        return self._from_products(self._regression.from_summary(summary))
 
-    def _of_products(self, products: Array) -> Array:
+    def _from_products(self, products: Array) -> Array:
         """Return (ℓ, n, ZᵀZ) of (ZᵀZ, Zᵀy, yᵀy, n), with ℓ = −‖y − Zθ‖²/2σ² − n ln σ − ½n ln 2π."""
         points, n = self._points, products[..., -1:]
-        gram, product = self._plain._gram(products), self._plain._product(products)
+        gram, product = self._regression._gram(products), self._regression._product(products)
         fitted = np.einsum("ki,...ij,kj->...k", points, gram, points)
         squares = products[..., -2:-1] - 2 * product @ points.T + fitted
         t = -0.5 * np.maximum(squares, 0.0) / self._noise**2 - n * (np.log(self._noise) + 0.5 * np.log(2 * np.pi))
@@ -271,7 +274,7 @@ class LinearCandidates(RegressionCandidates):
     )
 
     def possible(self, statistics: Array, /) -> Mask:
-        """Return where ZᵀZ is a matrix of products of as many rows, and no log-likelihood is above a perfect fit's."""
+        """Return where ZᵀZ is possible with this many rows, and no log-likelihood exceeds that of a perfect fit."""
         t, (S, d) = np.asarray(statistics, dtype=np.float64), self._points.shape
         gram, n = t[..., S + 1 :].reshape(*t.shape[:-1], d, d), t[..., S : S + 1]
         best = -n * (np.log(self._noise) + 0.5 * np.log(2 * np.pi))
@@ -285,14 +288,14 @@ class LinearCandidates(RegressionCandidates):
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the Gram matrix of the features."""
         t, (S, d) = np.asarray(statistics, dtype=np.float64), self._points.shape
-        return ComparedDesign.of_products(t[..., S + 1 :].reshape(*t.shape[:-1], d, d))
+        return ComparedDesign.from_products(t[..., S + 1 :].reshape(*t.shape[:-1], d, d))
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
-        """Draw log-likelihoods of fresh answers to the same features, exactly, from their Gram matrix alone."""
+        """Draw log-likelihoods of fresh answers to the same features, exactly, given only their Gram matrix."""
         leading = np.broadcast_shapes(np.shape(parameters)[:-1], design.shape[:-1])
-        candidate = self._chosen(parameters, leading)
+        candidate = self._candidate_of(parameters, leading)
         variance = self._noise[candidate] ** 2
-        return self._of_products(self._plain._draw_from_design(rng, self._points[candidate], variance, design))
+        return self._from_products(self._regression._draw_from_design(rng, self._points[candidate], variance, design))
 
     def _draw_answers(self, rng: Generator, candidate: Indexes, z: Array) -> Array:
         signal = np.einsum("...ij,...j->...i", z, self._points[candidate])
@@ -300,7 +303,7 @@ class LinearCandidates(RegressionCandidates):
 
     @classmethod
     def from_estimators(cls, estimators: Sequence[Any], noise: Any, prior: Any = None) -> Self:
-        """Take the coefficients of trained linear regressions (``coef_``, ``intercept_``), and the noise of each.
+        """Create candidates from the ``coef_`` and ``intercept_`` of trained linear regressions, and their noise.
 
         If any of them has an intercept, it is the first coefficient, for a feature that is a constant 1.
         """

@@ -1,4 +1,4 @@
-"""Candidates of any kind in a campaign: providers report log-likelihoods, and a simulation shows how these scatter."""
+"""Candidates of any kind in a campaign: providers report log-likelihoods, whose distribution is simulated."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from troth.models.shared.candidate_states import FEATURES_UNKNOWN, FittedCandida
 
 @dataclass(frozen=True)
 class ReportedCandidates(FittedCandidates):
-    """Rows are log-likelihoods under S published candidates, of any kind, which providers compute themselves.
+    """Rows are log-likelihoods under S published candidates of any kind, which providers compute themselves.
 
-    Given candidate k a row has mean m_k and covariance V_k, which come from rows that were simulated from every
-    candidate: m_k is a row of ``means``, and the upper half of V_k, by rows, one of ``covariances``. So the
-    log-likelihoods of n fresh rows are N(n·m_k, n·V_k) in the limit of many rows.
+    Given candidate k a row has mean m_k, a row of ``means``, and covariance V_k, whose upper half by rows is a row of
+    ``covariances``. Both are estimated from simulated rows. In the limit of many rows, the log-likelihoods of n fresh
+    rows are N(n·m_k, n·V_k).
 
     Examples
     --------
@@ -76,9 +76,9 @@ class ReportedCandidates(FittedCandidates):
 
     @classmethod
     def from_simulation(cls, log_likelihoods: Any, prior: Any = None) -> Self:
-        """Take log-likelihoods of simulated rows, ``(true candidate, row, candidate)``, features and all.
+        """Create a model from log-likelihoods of simulated rows, ``(true candidate, row, candidate)``.
 
-        Simulate as many rows as a round has, at least, from every candidate, with features as providers will have.
+        From every candidate, simulate at least as many rows as a round has, with features like those of providers.
         """
         rows = np.asarray(log_likelihoods, dtype=np.float64)
         if rows.ndim != 3 or rows.shape[0] != rows.shape[2] or rows.shape[1] < 2:
@@ -102,7 +102,7 @@ class ReportedCandidates(FittedCandidates):
         return np.asarray(statistics, dtype=np.float64)[..., -1]
 
     def compared_design(self, _: Array, /) -> ComparedDesign:
-        """Refuse: providers compute log-likelihoods of features that nobody else sees."""
+        """Raise `MissingCapabilityError`: nobody but the provider sees the features."""
         raise MissingCapabilityError(FEATURES_UNKNOWN)
 
     @cached_property

@@ -25,16 +25,16 @@ from troth.models.numerics.spread_grid import CHANCE_OF_NO_SPREAD
 from troth.models.parameters import parameter, positive, pseudo_counts
 from troth.models.shared.varying_providers import VaryingProviders, differ_parameter
 
-_MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
+_MARGIN = 0.01  # nats by which the maximum log PMI may exceed that over a ladder of counts
 
 
 @dataclass(frozen=True)
 class VaryingLabels(CompleteEvidence, VaryingProviders):
-    """Labels that are decided one after the other: is it the first, if not is it the second, and so on.
+    """Labels as a sequence of yes/no questions: is it the first label; if not, is it the second; and so on.
 
     Each of the K − 1 questions has a common rate m and a spread: a provider's rate is Beta with mean m and intra-class
-    correlation ρ = spread²/(1 + spread²). θ are the probabilities of the labels, Dirichlet as in `Categorical`, and the
-    spread of each question; the questions are independent, so Λ is a sum over them.
+    correlation ρ = spread²/(1 + spread²). θ consists of the probabilities of the labels, Dirichlet as in `Categorical`,
+    and the spread of each question. The questions are independent, so Λ is a sum over them (stick-breaking).
     """
 
     max_rows: ClassVar[int] = 10**9
@@ -48,7 +48,7 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
 
     @property
     def _questions(self) -> list[tuple[float, float]]:
-        """Pseudo-counts of yes and no of each question."""
+        """Pseudo-counts of yes and no for each question."""
         alpha = self._pseudo_counts
         return [(float(a), float(b)) for a, b in zip(alpha, alpha.sum() - np.cumsum(alpha), strict=True)][:-1]
 
@@ -60,15 +60,15 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
     def from_summary(self, summary: Array, /) -> Array:
         """Map counts of labels to statistics, question by question."""
         counts = np.asarray(summary, dtype=np.float64)
-        later = np.flip(np.cumsum(np.flip(counts, axis=-1), axis=-1), axis=-1)
-        answers = zip(np.moveaxis(counts, -1, 0)[:-1], np.moveaxis(later, -1, 0)[1:], strict=True)
+        remaining = np.flip(np.cumsum(np.flip(counts, axis=-1), axis=-1), axis=-1)
+        answers = zip(np.moveaxis(counts, -1, 0)[:-1], np.moveaxis(remaining, -1, 0)[1:], strict=True)
         return np.concatenate([summarise_report(yes, no, self._spreads) for yes, no in answers], axis=-1)
 
     def _by_question(self, statistics: Array) -> list[Array]:
         return np.split(np.asarray(statistics, dtype=np.float64), len(self._questions), axis=-1)
 
     def log_evidence(self, statistics: Array, /) -> Array:
-        """Ln of the integral over rates and spreads, a sum over questions."""
+        """Ln of the integral over rates and spreads: a sum over questions."""
         total = np.zeros(np.shape(statistics)[:-1])
         for t, (yes, no) in zip(self._by_question(statistics), self._questions, strict=True):
             total += log_evidence(t, yes, no, self._spreads)
@@ -86,11 +86,13 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
     def log_pmi_extremes(self, rows: int, peers: Peers, _: tuple[float, float] | None = None, /) -> Extremes:
         """Bounds over every report of up to ``rows`` rows.
 
-        PMI ≤ sup_θ p(own|θ)/p(own), and p(own|θ) is a mixture of i.i.d. rows, so at most that of their own shares. One
-        more row can be such that the ratio does not fall, so full reports suffice. And PMI ≥ p(own, peers), which is
-        at least its part without any spread: by Jensen's inequality at least that of equal posterior counts. ∎
+        PMI ≤ sup_θ p(own|θ)/p(own), and p(own|θ) is a mixture of i.i.d. likelihoods, so at most the one at the
+        report's own shares. Some additional row does not lower the ratio, so full reports suffice. And PMI ≥ p(own,
+        peers) is at least its part without any spread, which by Jensen's inequality is lowest for equal posterior
+        counts. ∎
         """
-        counts = np.unique(np.concatenate([ladder := count_ladder(rows), rows - ladder]))
+        ladder = count_ladder(rows)
+        counts = np.unique(np.concatenate([ladder, rows - ladder]))
         high = 0.0
         for yes, no in self._questions:
             evidence = log_evidence(summarise_report(counts, rows - counts, self._spreads), yes, no, self._spreads)
@@ -98,15 +100,15 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
             high += float((shares - evidence).max()) + _MARGIN
         alpha = self._pseudo_counts
         total, labels = alpha.sum() + rows + sum(n for _, n in self._in_one_space(peers)), len(alpha)
-        least = labels * gammaln(total / labels) - gammaln(total) - (gammaln(alpha).sum() - gammaln(alpha.sum()))
-        return Extremes(float(least + (labels - 1) * np.log(CHANCE_OF_NO_SPREAD)), high)
+        low = labels * gammaln(total / labels) - gammaln(total) - (gammaln(alpha).sum() - gammaln(alpha.sum()))
+        return Extremes(float(low + (labels - 1) * np.log(CHANCE_OF_NO_SPREAD)), high)
 
     def _parameters(self, rates: Array, spreads: Array) -> Array:
-        """Return θ of the rates and the spreads of the questions."""
+        """Return θ for rates and spreads of the questions."""
         return np.concatenate([_probabilities(rates), spreads], axis=-1)
 
     def _split(self, parameters: Array) -> tuple[Array, Array]:
-        """Return the rates and the spreads of the questions, which are θ."""
+        """Return the rates and spreads of the questions for θ."""
         labels = len(self._pseudo_counts)
         return _rates(parameters[..., :labels]), parameters[..., labels:]
 
@@ -146,7 +148,7 @@ class VaryingLabels(CompleteEvidence, VaryingProviders):
         return self.from_summary(np.stack([*counts, remaining], axis=-1).astype(np.float64))
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
-        """Compare what all admissible reports predict of the first three rows of a peer."""
+        """Compare the predictions of all admissible reports for the first three rows of a peer."""
         return compare_log_pmi(self, rows, peers)
 
 
@@ -170,8 +172,8 @@ class VaryingBernoulli(VaryingLabels):
     The common rate is Beta(alpha, beta). A provider's rate is Beta with that mean and intra-class correlation
     ρ = spread²/(1 + spread²), from 0 to 0.9. At ρ = 0 it is `Bernoulli`.
 
-    The summary (zeros, ones) adds over rows. The statistic has, besides counts, three functions of the pseudo-counts
-    by their values on a grid: log PMI is that of the continuous integral over rate and spread to 1e-6.
+    The summary (zeros, ones) adds over rows. Besides the counts, the statistic holds three functions of the
+    pseudo-counts as values on a grid: log PMI is that of the continuous integral over rate and spread to 1e-6.
 
     Providers differ by ρ up to 0.01 if ``differ`` is ``"little"``, and up to 0.08 if it is ``"some"``.
 
@@ -214,11 +216,11 @@ class VaryingBernoulli(VaryingLabels):
 class VaryingCategorical(VaryingLabels):
     """Rows that are codes 0 … K−1 from providers whose probabilities differ by unknown amounts.
 
-    The common probabilities are Dirichlet(alpha). A provider's come about one label after the other: among the rows
-    that have none of the labels before it, label k has a rate that is Beta around the common one with an intra-class
-    correlation ρ_k of its own, from 0 to 0.9. That is a generalised Dirichlet-multinomial (Connor and Mosimann): it
-    lets providers differ in some labels more than in others, and the order of labels matters a little. At ρ = 0 it is
-    `Categorical`; with two labels it is `VaryingBernoulli`.
+    The common probabilities are Dirichlet(alpha). A provider's are built by stick-breaking: among the rows without any
+    earlier label, the rate of label k is Beta around the common one, with its own intra-class correlation ρ_k from 0 to
+    0.9. This is a generalised Dirichlet-multinomial (Connor and Mosimann): providers may differ in some labels more
+    than in others, and the order of labels matters a little. At ρ = 0 it is `Categorical`; with two labels it is
+    `VaryingBernoulli`.
 
     The summary, counts of labels, adds over rows. The statistic is that of K − 1 yes/no questions.
 

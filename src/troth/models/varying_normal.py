@@ -1,4 +1,4 @@
-"""Measurements by providers that differ: each has its own mean and its own spread of rows."""
+"""Measurements by providers that differ, in their means and in the spread of their rows."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from troth.models.shared.varying_providers import BORROWED_ROWS, RandomEffects, 
 class VaryingNormal(RandomEffects):
     """Values of providers whose means differ: a provider's mean is N(μ, τ²), and both μ and τ are unknown.
 
-    μ ~ N(mean, scale²); τ is 0 or up to thirty times the noise. Given its own spread s of rows, the mean of a
-    provider's n rows is N(μ, τ² + s²/n): s² = (3·noise² + Σ(x − x̄)²)/(3 + n − 1) is what its rows show, and is not
-    paid for by itself. For n normal rows this is the usual model, except that a normal replaces a Student's t,
-    which matters below ten rows. At τ = 0 it is `Normal`, with a noise for each provider.
+    μ ~ N(mean, scale²); τ is 0 or up to thirty times the noise. Given the spread s of its rows, the mean of a
+    provider's n rows is N(μ, τ² + s²/n), where s² = (3·noise² + Σ(x − x̄)²)/(3 + n − 1) is estimated from the rows and
+    not paid for by itself. For n normal rows this is the usual model, except that a normal replaces Student's t, which
+    matters below ten rows. At τ = 0 it is `Normal`, with a noise for each provider.
 
     The summary (n, Σ(x − mean), Σ(x − mean)²) adds over rows. The statistic is a normal log-likelihood of μ for each τ.
 
@@ -80,7 +80,7 @@ class VaryingNormal(RandomEffects):
         return Moments((self.mean,), squares=True)
 
     def _precision(self, rows: Array, squares: Array) -> Array:
-        """Precision n/s² of the mean of rows with these squares around it."""
+        """Return the precision n/s² of the mean of ``rows`` rows, given their squared deviations from it."""
         freedom = BORROWED_ROWS + np.maximum(rows - 1, 0.0)
         return np.asarray(rows * freedom / (BORROWED_ROWS * self.noise**2 + squares))
 
@@ -102,22 +102,22 @@ class VaryingNormal(RandomEffects):
         """Bounds over every report of up to ``rows`` rows within the declared values.
 
         With u the deviation of a report's mean from the prior's and w its precision, in units of the prior, its
-        likelihood is at most e^{wu²/2} times that at the prior mean. So log PMI ≤ wu²/2 − Λ(own) + Λ(0), searched over
-        w and u; by the part of Λ(own + peers) without spread log PMI ≥ ln P(no spread) − ½ log1p(W) − ½WD² with the
-        most W and D. ∎
+        likelihood is at most e^{wu²/2} times that at the prior mean. So log PMI ≤ wu²/2 − Λ(own) + Λ(0), maximised over
+        w and u; by the part of Λ(own + peers) without spread log PMI ≥ ln P(no spread) − ½ log1p(W) − ½WD², where W is
+        the largest total precision and D the largest deviation. ∎
         """
-        ends = [(value - self.mean) / self.scale for value in self._declared(values)]
+        low, high = ((value - self.mean) / self.scale for value in self._declared(values))
         limits = np.array([rows, *(n for _, n in self._in_one_space(peers))], dtype=np.float64)
-        widest = self._precision(limits, np.zeros(limits.shape)) * self.scale**2
-        w, u = np.meshgrid(np.append(0.0, np.geomspace(1e-6, 1, 40)) * widest[0], np.linspace(ends[0], ends[1], 41))
+        precisions = self._precision(limits, np.zeros(limits.shape)) * self.scale**2
+        w, u = np.meshgrid(np.append(0.0, np.geomspace(1e-6, 1, 40)) * precisions[0], np.linspace(low, high, 41))
         t = self._integrated(np.ones(w.shape), w[..., None, None], (w * u)[..., None])
-        high = (w * u**2 / 2 - self.log_evidence(t)).max() + self.log_evidence(np.zeros(t.shape[-1]))
-        total = float(np.sum(widest))
-        low = np.log(CHANCE_OF_NO_SPREAD) - 0.5 * np.log1p(total) - 0.5 * total * max(map(abs, ends)) ** 2
-        return Extremes(float(low), float(high) + 0.01)
+        upper = (w * u**2 / 2 - self.log_evidence(t)).max() + self.log_evidence(np.zeros(t.shape[-1]))
+        W, D = float(np.sum(precisions)), max(abs(low), abs(high))
+        lower = np.log(CHANCE_OF_NO_SPREAD) - 0.5 * np.log1p(W) - 0.5 * W * D**2
+        return Extremes(float(lower), float(upper) + 0.01)
 
     def plan(self, rows: Any, /) -> Array:
-        """Return the design of a report of ``rows`` rows that scatter as declared."""
+        """Return the design of a report of ``rows`` rows with the declared noise."""
         count = super().plan(rows)[..., 0]
         return self._design(count, (count * (self.scale / self.noise) ** 2)[..., None, None])
 
@@ -133,14 +133,14 @@ class VaryingNormal(RandomEffects):
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of values for each (μ, τ): first their scatter, then their mean given the scatter."""
-        around = rng.standard_normal((*parameters.shape[:-1], rows)) * self.noise
+        scatter = rng.standard_normal((*parameters.shape[:-1], rows)) * self.noise
         if rows == 0:
-            return around
-        around -= around.mean(axis=-1, keepdims=True)
-        precision = self._precision(np.asarray(float(rows)), (around**2).sum(axis=-1))
+            return scatter
+        scatter -= scatter.mean(axis=-1, keepdims=True)
+        precision = self._precision(np.asarray(float(rows)), (scatter**2).sum(axis=-1))
         deviation = np.sqrt(parameters[..., 1] ** 2 + 1 / precision)
-        centre = parameters[..., 0] + deviation * rng.standard_normal(precision.shape)
-        return np.asarray(centre[..., None] + around)
+        mean = parameters[..., 0] + deviation * rng.standard_normal(precision.shape)
+        return np.asarray(mean[..., None] + scatter)
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics for each (μ, τ) and precision of the mean."""
@@ -149,7 +149,7 @@ class VaryingNormal(RandomEffects):
 
     one_row_suffices: ClassVar[str] = "the predictive is a mixture of normals with increasing variances"
     """Proof. Given the report, a peer's mean is a mixture over τ of normals. Their variances Var(μ|τ, report) + τ² +
-    s²/n increase strictly in τ, because the variance of μ does, so no two components are the same. Finite mixtures of
+    s²/n increase strictly in τ, because the variance of μ does, so no two components are equal. Finite mixtures of
     different normals are identifiable: the predictive determines each component's weight p(τ|report), mean and
     variance, and with them the posterior. ∎
     """
@@ -160,9 +160,9 @@ class VaryingNormal(RandomEffects):
         n = np.maximum(s[..., 0], 1.0)
         squares = np.maximum(s[..., 2] - s[..., 1] ** 2 / n, 0.0)
         precision = self._precision(n, squares)
-        of_mean = 0.5 * np.log(precision / (2 * np.pi * n)) - precision * (s[..., 1] / n) ** 2 / 2
-        of_rows = -(n - 1) / 2 * np.log(2 * np.pi * self.noise**2) - squares / (2 * self.noise**2)
-        return np.where(s[..., 0] > 0, of_mean + of_rows, 0.0)
+        mean_part = 0.5 * np.log(precision / (2 * np.pi * n)) - precision * (s[..., 1] / n) ** 2 / 2
+        scatter_part = -(n - 1) / 2 * np.log(2 * np.pi * self.noise**2) - squares / (2 * self.noise**2)
+        return np.where(s[..., 0] > 0, mean_part + scatter_part, 0.0)
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:

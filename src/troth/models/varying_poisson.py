@@ -14,7 +14,7 @@ from troth.core.reductions import Reduction
 from troth.core.sensitivity import Peers
 from troth.core.support import Support
 from troth.models.family import CompleteEvidence, Example
-from troth.models.first_guess import Column, FirstGuess, looks_like_counts, rough
+from troth.models.first_guess import Column, FirstGuess, looks_like_counts, round_up
 from troth.models.fitting.initial_parameters import FreeParameters, Positive, day_moments
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.gamma_poisson import draw_mean, log_evidence, summarise_counts
@@ -24,20 +24,20 @@ from troth.models.parameters import parameter, positive
 from troth.models.shared.count_and_sum import draw_poisson
 from troth.models.shared.varying_providers import VaryingProviders, differ_parameter
 
-_MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
+_MARGIN = 0.01  # nats by which the maximum log PMI may exceed that over a ladder of counts
 _MAX_RATE = 1e15
-_REACH = 3.0  # of the logarithm of the mean in a fit: statistics carry no means far above the prior's
+_REACH = 3.0  # of the log of the mean in a fit: grids do not extend far above the prior mean
 
 
 @dataclass(frozen=True)
 class VaryingPoisson(CompleteEvidence, VaryingProviders):
-    """Counts of providers whose rates differ: a provider's is λ times a Gamma factor of mean 1, with unknown spread.
+    """Counts of providers whose rates differ: a provider's rate is λ times a Gamma factor with mean 1, spread unknown.
 
     λ ~ Gamma with this mean and scale; the factor's standard deviation is 0 or up to 2. A provider's sum is then
     negative binomial. At spread 0 it is `Poisson`.
 
-    The summary (n, Σx) adds over rows. The statistic has, besides it, functions of the spread, and of it and λ, by
-    their values on a grid: log PMI is that of the continuous integral over λ and spread to 1e-6.
+    The summary (n, Σx) adds over rows. Besides it, the statistic holds functions of the spread, and of spread and λ, as
+    values on a grid: log PMI is that of the continuous integral over λ and spread to 1e-6.
 
     Providers' rates differ by a tenth if ``differ`` is ``"little"``, and by three tenths if it is ``"some"``.
 
@@ -57,7 +57,7 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
     description: ClassVar[str] = "counts, from providers that differ"
     example: ClassVar[Example] = Example("cars counted in a minute", ("cars",), "sensor", values=(0, 200))
     theta: ClassVar[tuple[str, ...]] = ("mean of {column}", "spread of providers' rates")
-    max_rows: ClassVar[int] = 10**7  # a larger report's log-likelihood is sharper than the grid that carries it
+    max_rows: ClassVar[int] = 10**7  # the log-likelihood of a larger report is too sharp for the grid
     min_spread: ClassVar[float] = 0.02
     max_spread: ClassVar[float] = 2.0
 
@@ -68,8 +68,8 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:
-        """Take the mean from the data, to one digit; the prior standard deviation is as large."""
-        size = max(rough(float(column.numbers.mean())), 1e-9)
+        """Take the prior mean from the data, to one digit, and a prior standard deviation of the same size."""
+        size = max(round_up(float(column.numbers.mean())), 1e-9)
         return FirstGuess({"mean": size, "scale": size}, from_data=True)
 
     support = Support(0, integer=True)
@@ -95,8 +95,8 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
     def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Bounds over every report of up to ``rows`` rows within the declared values.
 
-        PMI ≤ sup_θ p(own|θ)/p(own), and p(own|θ) is a mixture of i.i.d. rows, so at most that at their own mean. And
-        PMI ≥ p(own, peers), which is at least its part without any spread. ∎
+        PMI ≤ sup_θ p(own|θ)/p(own), and p(own|θ) is a mixture of i.i.d. likelihoods, so at most the one at the
+        report's own mean. And PMI ≥ p(own, peers), which is at least its part without any spread. ∎
         """
         low, high = self._declared(values)
         ladder = count_ladder(rows)
@@ -109,9 +109,9 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
         all_rows = rows + sum(count for _, count in self._in_one_space(peers))
         shape, rate = self._prior
         all_sums = shape + np.linspace(0, all_rows * high, 4001)
-        least = (gammaln(all_sums) - all_sums * np.log(rate + all_rows)).min() - gammaln(shape) + shape * np.log(rate)
+        lowest = (gammaln(all_sums) - all_sums * np.log(rate + all_rows)).min() - gammaln(shape) + shape * np.log(rate)
         return Extremes(
-            float(least + np.log(CHANCE_OF_NO_SPREAD) - all_rows * gammaln(high + 1)), float(own.max()) + _MARGIN
+            float(lowest + np.log(CHANCE_OF_NO_SPREAD) - all_rows * gammaln(high + 1)), float(own.max()) + _MARGIN
         )
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
@@ -147,11 +147,11 @@ class VaryingPoisson(CompleteEvidence, VaryingProviders):
     """Proof. A peer's row is Poisson with a random rate r, so its predictive gives the Laplace transform φ(z) of r
     given the report. Without spread r is Gamma(shape + S, rate + n), which adds a multiple of (1 + z/(rate +
     n))^−(shape+S) to φ. With spread δ it is the integral over λ of λ^(shape+S−1) e^(−rate·λ) (1 + nλδ)^−(S+1/δ) (1 +
-    zλδ)^(−1/δ): the path of λ can be turned out of the way of −1/(zδ), so that this part continues analytically from
-    the upper half plane across all z < 0. There φ has one singularity: its place gives n, its order S. ∎
+    zλδ)^(−1/δ): the path of λ can be rotated away from −1/(zδ), so that this part continues analytically from the upper
+    half plane across all z < 0. There φ has one singularity: its location gives n, its order S. ∎
     """
 
-    score_measure = "ln x!"  # the factorial of each count, which no summary has
+    score_measure = "ln x!"  # the factorial of each count, which no summary holds
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:

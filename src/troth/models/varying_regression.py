@@ -1,4 +1,4 @@
-"""Features and an answer, a number, a label or a count, from providers whose coefficients differ."""
+"""Regressions of numbers, labels and counts, from providers whose coefficients differ."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from troth.models.shared.varying_providers import BORROWED_ROWS, RandomEffects, 
 
 @dataclass(frozen=True)
 class VaryingCoefficients(RandomEffects, Regression):
-    """Coefficients β ~ N(mean, precision⁻¹) and of a provider βᵢ ~ N(β, τ²·precision⁻¹), β and τ unknown."""
+    """Coefficients β ~ N(mean, precision⁻¹), and a provider's own βᵢ ~ N(β, τ²·precision⁻¹), with β and τ unknown."""
 
     rows_entry: ClassVar[int] = 0
     min_spread: ClassVar[float] = 0.01
@@ -41,7 +41,7 @@ class VaryingCoefficients(RandomEffects, Regression):
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the precision that the features give the provider's coefficients."""
-        return ComparedDesign.of_products(self._without_spread(statistics)[0])
+        return ComparedDesign.from_products(self._without_spread(statistics)[0])
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (coefficients, τ) from the prior, shape ``(*shape, d + 1)``."""
@@ -74,11 +74,11 @@ class VaryingLinearRegression(VaryingCoefficients):
 
     β ~ N(mean, precision⁻¹); τ is 0 or up to three times the prior's standard deviation. Given its own residual
     variance s² = (3·noise² + squared residuals)/(3 + n − d), a provider's least-squares coefficients are
-    N(β, τ²·precision⁻¹ + s²(ZᵀZ)⁻¹): see `VaryingNormal`, which has an intercept alone. At τ = 0 it is
+    N(β, τ²·precision⁻¹ + s²(ZᵀZ)⁻¹): see `VaryingNormal`, which has only an intercept. At τ = 0 it is
     `LinearRegression` with a noise for each provider.
 
     The summary (n, products of (z, r)), r = y − z·mean, adds over rows. The statistic is a normal log-likelihood of β
-    for each τ, and s², without which it would not say what the features were.
+    for each τ, and s², which is needed to recover ZᵀZ.
 
     Providers' coefficients differ by up to a tenth of the prior's standard deviation if ``differ`` is ``"little"``, and
     up to three tenths if it is ``"some"``.
@@ -104,13 +104,13 @@ class VaryingLinearRegression(VaryingCoefficients):
         """Map a summary to a normal log-likelihood of the coefficients for each spread."""
         s, d = np.asarray(summary, dtype=np.float64), len(self.mean)
         matrix = s[..., 1:].reshape(*s.shape[:-1], d + 1, d + 1)
-        rank, fit = self._explained(matrix)
+        rank, fit = self._least_squares(matrix)
         variance = self._variance(s[..., 0], rank, matrix[..., d, d] - fit)
         precision, product = self._in_units_of_prior(matrix[..., :d, :d], matrix[..., :d, d], variance)
         return self._limited(self._with_variance(self._integrated(s[..., 0], precision, product), variance), s)
 
-    def _explained(self, matrix: Array) -> tuple[Array, Array]:
-        """Return the rank of ZᵀZ, and the squares that least squares explain, of products of (z, r)."""
+    def _least_squares(self, matrix: Array) -> tuple[Array, Array]:
+        """Return the rank of ZᵀZ and the sum of squares that least squares explains, given products of (z, r)."""
         d = len(self.mean)
         values, vectors = np.linalg.eigh(matrix[..., :d, :d])
         resolved = values > 1e-12 * np.maximum(values[..., -1:], np.finfo(float).tiny)
@@ -124,9 +124,9 @@ class VaryingLinearRegression(VaryingCoefficients):
 
     def _recomputed(self, statistics: Array) -> tuple[Array, Mask]:
         recomputed, valid = super()._recomputed(statistics)
-        rows, variance, none = statistics[..., 0], statistics[..., -1], np.zeros(())
-        least = np.where(rows > 0, self._variance(rows, none, none), 0.0)
-        return self._with_variance(recomputed, variance), valid & (variance >= least * (1 - SLACK))
+        rows, variance, zero = statistics[..., 0], statistics[..., -1], np.zeros(())
+        min_variance = np.where(rows > 0, self._variance(rows, zero, zero), 0.0)
+        return self._with_variance(recomputed, variance), valid & (variance >= min_variance * (1 - SLACK))
 
     def design(self, statistics: Array, /) -> Array:
         """Return the number of rows, the precision that they give the provider's coefficients, and s²."""
@@ -134,22 +134,22 @@ class VaryingLinearRegression(VaryingCoefficients):
         return np.concatenate([super().design(t), t[..., -1:]], axis=-1)
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
-        """Return ZᵀZ in units of the prior; s² is what answers show, on each day anew."""
+        """Return ZᵀZ in units of the prior; s² is a part of the data, which differ from day to day."""
         t = np.asarray(statistics, dtype=np.float64)
-        return ComparedDesign.of_products(self._without_spread(t)[0] * t[..., -1:, None])
+        return ComparedDesign.from_products(self._without_spread(t)[0] * t[..., -1:, None])
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         answers = super().draw_statistics(rng, parameters, design)
         return self._with_variance(answers, np.broadcast_to(design[..., -1], answers.shape[:-1]))
 
     def _variance(self, rows: Array, rank: Array, squares: Array) -> Array:
-        """Return s², the variance of a provider's answers with these squared residuals."""
+        """Return s², the variance of a provider's answers, given their squared residuals."""
         freedom = BORROWED_ROWS + np.maximum(rows - rank, 0)
         squares = np.where(rows > rank, np.maximum(squares, 0.0), 0.0)
         return np.asarray((BORROWED_ROWS * self.noise**2 + squares) / freedom)
 
     def plan(self, rows: Any, /) -> Array:
-        """Return the design of a report with these features, ``(rows, d)``, and answers that scatter as declared."""
+        """Return the design of a report with these features, ``(rows, d)``, and the declared noise."""
         design = Regression.plan(self, rows)
         gram, count = self._gram(design), design[..., -1]
         variance = np.full(count.shape, self.noise**2)
@@ -157,25 +157,25 @@ class VaryingLinearRegression(VaryingCoefficients):
         return np.concatenate([self._design(count, precision), np.where(count > 0, variance, 0.0)[..., None]], axis=-1)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
-        """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""
+        """Draw (z, y), with features ``rows`` of shape (rows, d), or with ``rows`` rows of standard normal features."""
         z = draw_features(rng, rows, len(self.mean), parameters.shape[:-1])
         leading = z.shape[:-2]
         effect = parameters[..., -1:] * rng.standard_normal((*leading, len(self.mean))) @ self._prior_scale.T
-        noise, around = rng.standard_normal((2, *leading, z.shape[-2]))
-        onto = z @ np.linalg.pinv(z)
-        around = self.noise * (around - np.einsum("...ij,...j->...i", onto, around))
-        variance = self._variance(np.asarray(z.shape[-2]), np.linalg.matrix_rank(z), (around**2).sum(axis=-1))
+        explained, residuals = rng.standard_normal((2, *leading, z.shape[-2]))
+        projection = z @ np.linalg.pinv(z)
+        residuals = self.noise * (residuals - np.einsum("...ij,...j->...i", projection, residuals))
+        variance = self._variance(np.asarray(z.shape[-2]), np.linalg.matrix_rank(z), (residuals**2).sum(axis=-1))
         signal = np.einsum("...ij,...j->...i", z, parameters[..., :-1] + effect)
-        scatter = np.sqrt(variance)[..., None] * np.einsum("...ij,...j->...i", onto, noise)
-        return z, np.asarray(signal + scatter + around)
+        explained = np.sqrt(variance)[..., None] * np.einsum("...ij,...j->...i", projection, explained)
+        return z, np.asarray(signal + explained + residuals)
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
         """As many peer rows as coefficients suffice, for features in general position.
 
         Proof. Given the report and peers' features Z, of full column rank, their answers are a mixture over τ of
         normals with means Zμ_τ and covariances ZV_τZᵀ, plus those of the effects, plus noise. V_τ and the effects'
-        covariance increase in τ, so no two components are the same; finite mixtures of different normals are
-        identifiable, and each component gives μ_τ and V_τ. With fewer rows some direction is never seen. ∎
+        covariance increase in τ, so no two components are equal; finite mixtures of different normals are
+        identifiable, and each component gives μ_τ and V_τ. With fewer rows some direction is never observed. ∎
         """
         return self._sensitivity(rows, peers, len(self.mean))
 
@@ -183,11 +183,11 @@ class VaryingLinearRegression(VaryingCoefficients):
         """Return the log-density of a report at β = mean and τ = 0."""
         s, d = reduction.convert(summaries, self.reduction), len(self.mean)
         n, matrix = s[..., 0], s[..., 1:].reshape(*s.shape[:-1], d + 1, d + 1)
-        rank, fit = self._explained(matrix)
+        rank, fit = self._least_squares(matrix)
         squares = np.maximum(matrix[..., d, d] - fit, 0.0)
         variance, unit = self._variance(n, rank, squares), self.noise**2
-        of_fit = -rank / 2 * np.log(2 * np.pi * variance) - fit / (2 * variance)
-        return np.asarray(of_fit - np.maximum(n - rank, 0) / 2 * np.log(2 * np.pi * unit) - squares / (2 * unit))
+        fit_part = -rank / 2 * np.log(2 * np.pi * variance) - fit / (2 * variance)
+        return np.asarray(fit_part - np.maximum(n - rank, 0) / 2 * np.log(2 * np.pi * unit) - squares / (2 * unit))
 
     initial_parameters = LinearRegression.initial_parameters
 
@@ -196,8 +196,8 @@ class VaryingLinearRegression(VaryingCoefficients):
 class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
     """A provider's coefficients are βᵢ ~ N(β, τ²·D·precision⁻¹·D), β ~ N(mean, precision⁻¹), and τ is unknown.
 
-    D is diagonal, with ``relative_spread``, or 1: intercepts of providers may differ more than slopes do. A provider's
-    log-likelihood, expanded at the public point, is integrated over βᵢ for each τ.
+    D is diagonal, with entries ``relative_spread``, by default 1: providers may differ more in intercepts than in
+    slopes. A provider's log-likelihood, expanded at the public point, is integrated over βᵢ for each τ.
     """
 
     differ: str = field(
@@ -216,11 +216,11 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
 
     min_spread: ClassVar[float] = 0.1
     spread_of_slopes: ClassVar[float] = 0.1
-    """How far slopes differ compared with intercepts, in a first guess."""
+    """The spread of slopes relative to that of intercepts, in a first guess."""
 
     @classmethod
     def first_guess_of(cls, columns: Sequence[Column], target: Column, /) -> FirstGuess:
-        """Guess as if providers were alike; for labels, intercepts differ more than slopes."""
+        """Guess as if providers did not differ; for labels, intercepts may differ more than slopes."""
         guess = super().first_guess_of(columns, target)
         size, classes = len(guess.parameters["mean"]), int(guess.parameters.get("classes", 1))
         if size == classes or cls.spread_of_slopes == 1:
@@ -230,7 +230,7 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
 
     @cached_property
     def _scale_of_effects(self) -> Array | None:
-        """L⁻¹DL, where LLᵀ is the prior's covariance and D has the relative spreads."""
+        """L⁻¹DL, where LLᵀ is the prior's covariance and D the diagonal matrix of relative spreads."""
         if self.relative_spread is None:
             return None
         return np.asarray(self._prior_root.T @ (np.array(self.relative_spread)[:, None] * self._prior_scale))
@@ -248,15 +248,15 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
         return np.asarray(parameters[..., :-1] + parameters[..., -1:] * effect)
 
     def from_slope(self, slope: Array, design: Array, /) -> Array:
-        """Return the statistics of answers with this slope at the public point, and the precision of a design."""
-        precision, product = self._moved(slope, design)
+        """Return the statistics of answers with this slope at the public point, given a design."""
+        precision, product = self._precision_and_product(slope, design)
         return self._integrated(np.broadcast_to(design[..., 0], product.shape[:-1]), precision, product)
 
     def answers_of_slope(self, slope: Array, design: Array, /) -> Array:
-        """Return c and h of answers with this slope at the public point, for each spread."""
-        return self._answers(*self._moved(slope, design))
+        """Return c and h for each spread, of answers with this slope at the public point."""
+        return self._answers(*self._precision_and_product(slope, design))
 
-    def _moved(self, slope: Array, design: Array) -> tuple[Array, Array]:
+    def _precision_and_product(self, slope: Array, design: Array) -> tuple[Array, Array]:
         """Return H and g in units of the prior."""
         size = len(self.mean)
         precision = design[..., 1:].reshape(*design.shape[:-1], size, size)
@@ -294,7 +294,7 @@ class VaryingSoftmaxRegression(LabelAnswers, VaryingExpandedRegression):
     mean: Vector = field(
         metadata=parameter("prior mean of the coefficients, class by class", vector, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     )
-    classes: int = field(metadata=parameter("how many labels there are", Integer(2), 3))
+    classes: int = field(metadata=parameter("number of labels", Integer(2), 3))
 
     description: ClassVar[str] = "one of several labels, explained by numbers, from providers that differ"
     example: ClassVar[Example] = Example("which crop grows, farm by farm", ("rain", "height"), "farm", target="crop")
@@ -304,8 +304,8 @@ class VaryingSoftmaxRegression(LabelAnswers, VaryingExpandedRegression):
 class VaryingPoissonRegression(CountedAnswers, VaryingExpandedRegression):
     """Counts with mean e^(z·βᵢ), of providers whose coefficients βᵢ differ.
 
-    See `PoissonRegression`, and `VaryingLinearRegression` for how coefficients differ. As priors of counts are narrow,
-    providers may differ by less of them than with labels.
+    See `PoissonRegression`, and `VaryingLinearRegression` for how coefficients differ. Priors of counts are narrow, so
+    the smallest spread of providers is a smaller part of the prior than with labels.
     """
 
     min_spread: ClassVar[float] = 0.01

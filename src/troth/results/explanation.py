@@ -1,4 +1,4 @@
-"""Explanations of payments, in words and with their own numbers."""
+"""Explanations of payments, step by step with their numbers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from troth.results.result import Result
 
 _LAST_DAYS = 5
-_FEATURES = 6  # whose coefficients are said in words
-_DOTS = 60  # of a line in a terminal
+_FEATURES = 6  # that are named with their coefficients
+_DOTS = 60  # the most dots of a line in a terminal
 
 
 def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[str, str, str]]:
     """Return the steps from data to money, each with its name, value and meaning.
 
-    ``data`` says in words what the provider and its peers reported, see `data_in_words`.
+    ``data`` describes what the provider and its peers reported, see `describe_data`.
     """
     if campaign.task is not None:
         return _task_steps(campaign, payment)
@@ -39,7 +39,7 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
     rows: list[tuple[str, str, str]] = []
     log_pmi = []
     if p.log_pmi is not None:
-        log_pmi = [("log PMI with peers", f"{number(p.log_pmi, sign=True)} nats", odds_in_words(p.log_pmi))]
+        log_pmi = [("log PMI with peers", f"{number(p.log_pmi, sign=True)} nats", describe_log_pmi(p.log_pmi))]
     if data:
         rows.append(("data", data, ""))
     share_of = rule.steps(p)
@@ -91,10 +91,10 @@ def _task_steps(campaign: Campaign, payment: Payment) -> list[tuple[str, str, st
     ]
 
 
-def data_in_words(result: Result, day: Day, provider: str, peers: bool = True) -> str:
-    """Compare a provider's data with its peers' on average, as in "Your rate is 57%; your peers' is 41%".
+def describe_data(result: Result, day: Day, provider: str, peers: bool = True) -> str:
+    """Compare the averages of a provider's data and its peers', as in "Your rate is 57%; your peers' is 41%".
 
-    Without ``peers`` only its own are described. The data of a single peer are not revealed.
+    Without ``peers`` only its own data are described. The data of a single peer are never revealed.
     """
     campaign, reports = result.campaign, result.reports_by_day.get(day, {})
     if provider not in reports:
@@ -112,7 +112,7 @@ def data_in_words(result: Result, day: Day, provider: str, peers: bool = True) -
 
 
 def _averages(campaign: Campaign, possessive: str, summary: Array) -> str:
-    """Return what rows are on average: a rate, shares, means, or which coefficients fit them."""
+    """Describe the average of rows: a rate, shares, means, or fitted coefficients."""
     reduction = campaign.model.reduction if isinstance(campaign.model, HasReduction) else None
     if isinstance(reduction, FitsCoefficients) and explains_target(campaign.model):
         fitted = _equation(campaign, reduction, summary)
@@ -122,17 +122,17 @@ def _averages(campaign: Campaign, possessive: str, summary: Array) -> str:
             return f"{possessive} rows alone do not determine all coefficients"
     if not isinstance(reduction, DescribesSummary):
         return ""
-    words = reduction.in_words(summary, campaign.categories)
-    if words is None:
+    text = reduction.describe(summary, campaign.categories)
+    if text is None:
         return ""
-    noun, verb = words.noun, "are" if words.plural else "is"
+    noun, verb = text.noun, "are" if text.plural else "is"
     if len(campaign.columns) > 1 and not explains_target(campaign.model):
         noun += f" of {', '.join(str(name) for name in campaign.columns[:_FEATURES])}"
-    return f"your {noun} {verb} {words.value}" if possessive == "your" else f"{possessive} {verb} {words.value}"
+    return f"your {noun} {verb} {text.value}" if possessive == "your" else f"{possessive} {verb} {text.value}"
 
 
 def _equation(campaign: Campaign, reduction: FitsCoefficients, summary: Array) -> str:
-    """Write the fit of rows in the units of the columns, such as "price ≈ 1.2 + 3 × area"; empty if there is none."""
+    """Return a fitted equation in the columns' units, such as "price ≈ 1.2 + 3 × area"; empty if there is none."""
     *names, target = level_names(campaign.columns, campaign.levels)
     if not reduction.predicts or not np.isfinite(slopes := reduction.coefficients(summary)).all():
         return ""
@@ -150,7 +150,7 @@ def _equation(campaign: Campaign, reduction: FitsCoefficients, summary: Array) -
 
 
 def strip(line: Line) -> str:
-    """Draw a line with characters, the best fit first: a ring for the place, and dots for the others.
+    """Draw a line with characters, the best fit first: a ring for the real peers, and dots for the others.
 
     Examples
     --------
@@ -169,8 +169,10 @@ def explain(campaign: Campaign, payment: Payment, data: str = "") -> str:
     lines = [f"{printable(payment.provider)}: {size}, paid {campaign.show(payment.payment)}"]
     rows = steps(campaign, payment, data)
     if campaign.task is None:
-        drawn = [("the line", strip(step.line), "") for step in campaign.rule.steps(payment) if step.line is not None]
-        rows[bool(data) : bool(data)] = drawn
+        pictures = [
+            ("the line", strip(step.line), "") for step in campaign.rule.steps(payment) if step.line is not None
+        ]
+        rows[bool(data) : bool(data)] = pictures
     widths = [max(len(label) for label, _, _ in rows), max(len(value) for _, value, meaning in rows if meaning)]
     for label, value, meaning in rows:
         lines.append(f"  {label:<{widths[0]}}  {value:<{widths[1]}}  {meaning}".rstrip())
@@ -178,7 +180,7 @@ def explain(campaign: Campaign, payment: Payment, data: str = "") -> str:
 
 
 def explain_days(campaign: Campaign, payments: Sequence[tuple[Day, Payment]]) -> str:
-    """Explain what a provider was paid: in total, on the best and the worst day, and on the last days."""
+    """Explain a provider's payments in total, on the best and the worst day, and on the last days."""
     total = sum(payment.payment for _, payment in payments)
     mean = fmean(payment.share for _, payment in payments)
     empty = fmean(payment.empty_share for _, payment in payments)
@@ -195,11 +197,11 @@ def explain_days(campaign: Campaign, payments: Sequence[tuple[Day, Payment]]) ->
             lines.append(
                 f"  {heading:<6} day {day}  {counted(payment.rows, 'row'):>10}  {share(payment.share):>8}  {amount}"
             )
-    return "\n".join([*lines, "--day DAY explains a payment with its own numbers"])
+    return "\n".join([*lines, "--day DAY explains the payment of one day"])
 
 
-def odds_in_words(log_pmi: float) -> str:
-    """Return the meaning of log PMI in words."""
+def describe_log_pmi(log_pmi: float) -> str:
+    """Describe the meaning of log PMI."""
     if isinf(log_pmi):
         return "these data and the peers' cannot occur together"
     if abs(log_pmi) < 0.005:

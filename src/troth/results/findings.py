@@ -1,4 +1,4 @@
-"""Findings for the analyst besides the payments: posterior, proofs, lies, fit, near duplicates. None stops payment."""
+"""Findings for the analyst that do not affect payments: posterior, proofs, lies, fit, near duplicates."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from troth.history import ModelComparison
     from troth.results.result import Result
 
-_NUMBERS = 20_000_000  # that a check may draw
+_MAX_DRAWN = 20_000_000  # the most numbers that a check may draw
 _MAX_DAYS = 30
-_MAX_NAMES = 6  # of those who lost rows
-_SIMULATIONS, _SCORES, _MIN_PROVIDERS = 400, 400_000, 20  # of a check of the fit
+_MAX_NAMES = 6  # of providers whose rows were left out
+_SIMULATIONS, _SCORES, _MIN_PROVIDERS = 400, 400_000, 20  # limits of the check of the fit
 FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError, MemoryError)
 
 
 @dataclass(frozen=True)
 class NearDuplicates:
-    """Two providers whose reports of a day are near duplicates, and the reason."""
+    """Two providers whose reports on a day are near duplicates, and why."""
 
     day: Day
     first: str
@@ -48,7 +48,7 @@ class NearDuplicates:
 
 @dataclass
 class Findings:
-    """The results of all checks; ``skipped`` has the reason, by attribute, where a check could not be done."""
+    """The results of all checks; ``skipped`` maps attributes to the reasons why their checks failed."""
 
     backtest: ModelComparison | None = None
     certificate: Certificate | None = None
@@ -66,17 +66,17 @@ def check_result(
     history: Any = None,
     progress: Callable[[str, float, int], None] | None = None,
 ) -> Findings:
-    """Check a paid campaign, above all its last day on which several reported.
+    """Check a paid campaign, mostly on its last day with several reports.
 
     Parameters
     ----------
     simulations
-        Number of simulations of what lies earn.
+        The number of simulations in the audit.
     history
-        Past days (a `troth.History`, or any table) on which the known lies are replayed; by default those that the
-        campaign file names under ``[history]``.
+        Past days (a `troth.History`, or any table) on which the known lies are replayed; by default, those in
+        ``[history]`` of the campaign file.
     progress
-        Called with the name of the current step, how much of it is done, and how much there is in all.
+        Called with the name of the current step, the amount that is done, and the total.
     """
     findings = Findings()
     if not result.rounds:
@@ -99,7 +99,7 @@ def check_result(
     }
     for done, (name, stage) in enumerate(stages.items(), 1):
         try:
-            with np.errstate(all="ignore"):  # the page says in words what is infinite or undefined
+            with np.errstate(all="ignore"):  # the page explains infinite and undefined numbers
                 setattr(findings, name, stage())
         except FAILURES as error:
             findings.skipped[name] = first_line(error)
@@ -111,7 +111,7 @@ def check_result(
 def _backtest(
     campaign: Campaign, history: Any, progress: Callable[[str, float, int], None] | None
 ) -> ModelComparison | None:
-    """Replay the known lies on the past days that the campaign names, or that are given."""
+    """Replay the known lies on ``history``, or by default on the past days that the campaign names."""
     past = campaign_history(campaign) if history is None else history
     if past is None:
         return None
@@ -120,46 +120,46 @@ def _backtest(
 
 
 def check_campaign_fit(campaign: Campaign, reports: list[Report]) -> tuple[Fit, str]:
-    """Check the model's fit on the days on which the same providers reported, as many as are simulated in seconds.
+    """Check the model's fit on days with the same providers, as many as can be simulated within seconds.
 
-    It returns the check, and whose reports were checked. Reports are simulated as peers are drawn: with the features
-    at hand, which are those of one day.
+    Return the check, and a description of the reports that were checked. Reports are simulated with the features that
+    were kept, which are those of one day.
     """
     by_day = [{report.provider: report for report in day} for day in reports_by_day(reports).values()]
     common = Counter(tuple(sorted(day)) for day in by_day).most_common(1)[0][0]
     days = [day for day in by_day if tuple(sorted(day)) == common]
-    at_hand = not campaign.waits and any(report.features is not None for report in days[-1].values())
-    if campaign.public_by_day or at_hand:
+    has_features = not campaign.waits and any(report.features is not None for report in days[-1].values())
+    if campaign.public_by_day or has_features:
         days = days[-1:]
     campaign = campaign.on(days[-1][common[0]].day)
     last = [days[-1][name] for name in common]
-    models = with_features(campaign.models_for(common), last) if at_hand else campaign.models_for(common)
+    models = with_features(campaign.models_for(common), last) if has_features else campaign.models_for(common)
     cost = evidence_cost(models) + len(last[0].summary) / 8
-    most = max(_MIN_PROVIDERS, int(_SCORES / (_SIMULATIONS * cost)))
-    names = list(common[:: -(-len(common) // most)])
-    days = days[-max(1, most // len(names)) :]
+    max_reports = max(_MIN_PROVIDERS, int(_SCORES / (_SIMULATIONS * cost)))
+    names = list(common[:: -(-len(common) // max_reports)])
+    days = days[-max(1, max_reports // len(names)) :]
     model: Any = campaign.models_for(names)
     t = np.array([campaign.statistics_of(model, [day[name].summary for name in names]) for day in days])
-    model = with_features(model, [days[-1][name] for name in names]) if at_hand else model
+    model = with_features(model, [days[-1][name] for name in names]) if has_features else model
     rows = np.array([[day[name].rows for name in names] for day in days], dtype=np.float64)
-    of_all = f"{len(names)} of " if len(names) < len(common) else ""
-    checked = f"{of_all}{len(common)} providers" + (f" on {len(days)} days" if campaign.daily else "")
+    sampled = f"{len(names)} of " if len(names) < len(common) else ""
+    checked = f"{sampled}{len(common)} providers" + (f" on {len(days)} days" if campaign.daily else "")
     if not campaign.daily:
         t, rows = t[0], rows[0]
     return check_fit(model, t, rows=rows, simulations=_SIMULATIONS), checked
 
 
 def rows_left_out(reports: Sequence[Report]) -> list[str]:
-    """Return how many rows have no value, whose they are, and how many have no provider, in sentences."""
+    """Return sentences that say how many rows were left out, without a value (and whose) or without a provider."""
     dropped: Counter[str] = Counter()
     for report in reports:
         dropped[report.provider] += report.dropped
-    without = +dropped
+    affected = +dropped
     notes = []
-    if without:
-        most = [f"{printable(name)} {count:,}" for name, count in without.most_common(_MAX_NAMES)]
-        unlisted = f", and {len(without) - _MAX_NAMES:,} others" if len(without) > _MAX_NAMES else ""
-        notes.append(f"{left_out(without.total(), 'value')}: {', '.join(most)}{unlisted}")
+    if affected:
+        listing = [f"{printable(name)} {count:,}" for name, count in affected.most_common(_MAX_NAMES)]
+        unlisted = f", and {len(affected) - _MAX_NAMES:,} others" if len(affected) > _MAX_NAMES else ""
+        notes.append(f"{left_out(affected.total(), 'value')}: {', '.join(listing)}{unlisted}")
     if unnamed := sum(report.unnamed for report in reports):
         notes.append(left_out(unnamed, "provider"))
     return notes
@@ -172,8 +172,8 @@ def _near_duplicates(campaign: Campaign, reports: list[Report]) -> list[NearDupl
         on_day = campaign.on(day)
         model = on_day.models_for(names)
         t = on_day.statistics_of(model, [report.summary for report in reports_of_day])
-        draws = int(np.clip(_NUMBERS // t.shape[-1], 1000, 20_000))
+        draws = int(np.clip(_MAX_DRAWN // t.shape[-1], 1000, 20_000))
         for pair in find_near_duplicates(model, t, rows=[report.rows for report in reports_of_day], draws=draws):
-            first, second = (names[place] for place in pair.providers)
+            first, second = (names[index] for index in pair.providers)
             pairs.append(NearDuplicates(day, first, second, pair.why))
     return pairs

@@ -1,4 +1,4 @@
-"""The page: one HTML file that needs no network, readable on a phone, in the dark and on paper."""
+"""The page: one HTML file without network access, readable on phones, in dark mode and on paper."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST
 from troth.history.splits import SPLITS
-from troth.results.explanation import data_in_words, steps
+from troth.results.explanation import describe_data, steps
 from troth.results.findings import check_result, rows_left_out
 from troth.results.pictures import draw_line, draw_payments
 from troth.results.templating import make_environment
@@ -28,7 +28,7 @@ ASSUMED_OF_PUBLIC = (
 )
 _MAX_BYTES, _MAX_BYTES_WITH_REASONS = 1_400_000, 1_000_000
 _MAX_EXPLAINED_DAYS = 5
-_HARDLY_AGREES = -10.0  # nats of log PMI
+_MIN_LOG_PMI = -10.0  # nats; reports with less hardly agree with their peers
 
 _environment = make_environment()
 
@@ -48,7 +48,7 @@ def render(result: Result, **options: Any) -> str:
         explained=explained,
         empty_shares=(min(empty_shares, default=0.0), max(empty_shares, default=0.0)),
         negative=any(payment.deposit for payment in last),
-        disagreeing=[p.provider for p in last if p.log_pmi is not None and p.log_pmi < _HARDLY_AGREES],
+        disagreeing=[p.provider for p in last if p.log_pmi is not None and p.log_pmi < _MIN_LOG_PMI],
         cap=sum(payment.cap for payment in last) / max(1, len(last)),
         head=result.ledger.of("round")[-1] if result.rounds else None,
         seed=next((paid_round.seed for paid_round in reversed(result.rounds) if paid_round.seed is not None), None),
@@ -59,7 +59,7 @@ def render(result: Result, **options: Any) -> str:
 
 
 def _payment_rows(result: Result) -> tuple[list[Markup], int]:
-    """Return the table's row of each provider, as many as fit into the page, and how many of them are explained."""
+    """Return the table rows of as many providers as fit into the page, and the number of rows with explanations."""
     template = _environment.get_template("results/payment_row.html")
     rows: list[Markup] = []
     size = explained = 0
@@ -67,9 +67,9 @@ def _payment_rows(result: Result) -> tuple[list[Markup], int]:
         reasons = []
         if size < _MAX_BYTES_WITH_REASONS:
             for day, payment in payments[-_MAX_EXPLAINED_DAYS:]:
-                in_words = steps(result.campaign, payment, data_in_words(result, day, name))
+                explanation = steps(result.campaign, payment, describe_data(result, day, name))
                 lines = [step.line for step in result.campaign.rule.steps(payment) if step.line is not None]
-                reasons.append((day, in_words, [draw_line(line) for line in lines]))
+                reasons.append((day, explanation, [draw_line(line) for line in lines]))
         log_pmi = [payment.log_pmi for _, payment in payments if payment.log_pmi is not None]
         row = template.render(
             name=name,

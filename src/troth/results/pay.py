@@ -1,4 +1,4 @@
-"""Paying from Python: from a table, a model and a rule to a result."""
+"""Payment from Python: from a table, a model and a rule to a result."""
 
 from __future__ import annotations
 
@@ -68,38 +68,38 @@ def pay(
     model
         One of `troth.models`, or a custom model.
     rule
-        A rule or its name; by default the one that `troth init` writes, with its options for this number of reports.
+        A rule or its name; by default, the rule that `troth init` writes, with options for this number of reports.
     provider, day
-        The columns of providers' names and of days. Files without a provider column are named after their providers.
+        The columns of providers' names and of days. Without a provider column, files are named after their providers.
     budget
-        A decimal string such as ``"1000.00"``: for the campaign, or for each day of a table with days unless
-        ``terms`` say how many days share it.
+        A decimal string such as ``"1000.00"``: for the campaign, or for each day of a table with days, unless
+        ``terms`` state how many days share it.
     task, price
         The column of tasks, and the most that a report on a task can earn, such as ``"0.05"``. Each task is a round;
-        all are settled together. Without a price the reports share the budget evenly, made-up ones too.
+        all are settled together. Without a price, all reports share the budget evenly, including fabricated ones.
     columns
-        What the model reads: by default all other columns; a regression explains the last of them.
+        The columns that the model reads, by default all others; the last one is the target of a regression.
     public
-        Public data, as a table of any kind with the same columns. They belong to everybody's prior, so a copy of them
-        earns no more than an empty report. With the column of days, each day has its own public data; a column of
-        providers is not read.
+        Public data, as a table of any kind with the same columns. They are part of every provider's prior, so a copy of
+        them earns no more than an empty report. With the column of days, each day has its own public data; a column of
+        providers is ignored.
     terms
-        Any other terms, as tables of a campaign file: ``{"campaign": {"currency": "EUR"}, "limits":
-        {"rows": 40}, "groups": {"North": ["Ash", "Elm"]}}``. Models of single providers may be objects:
+        Other terms, as tables of a campaign file: ``{"campaign": {"currency": "EUR"}, "limits": {"rows": 40},
+        "groups": {"North": ["Ash", "Elm"]}}``. Models of single providers may be objects:
         ``{"model": {"providers": {"Elm": other_model}}}``.
     seed
-        For rules that draw: a number or a `Secret`; by default a fresh secret, which the ledger reveals.
+        For rules that draw: a number or a `Secret`; by default, a new secret, which the ledger reveals.
     ledger
-        A file to continue or to begin; nobody who is in it is paid twice. Without one nothing is written.
+        A ledger file to create or continue; nobody in it is paid twice. By default, nothing is written.
     final
-        Whether no day follows the last one: then it is paid too. By default it is, unless a ledger is continued.
+        Whether no other day follows, so that the last day is paid too; by default, true unless there is a ledger.
     beacon
         The value of the public beacon that the terms name, published after all reports were in.
     progress
-        Called with the name of the current step, how much of it is done, and how much there is in all.
+        Called with the name of the current step, the amount that is done, and the total.
     anyway
-        Whether a ledger is written even if the model does not fit the reports. Otherwise it is refused; ``verdict`` of
-        a result without a ledger says beforehand whether it would be.
+        Whether to write a ledger even if the model does not fit the reports, which is an error by default. To check
+        beforehand, pay without a ledger and read the result's ``verdict``.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def pay(
 
 
 def _reject_unfit(result: Result) -> bool:
-    """Refuse to write a ledger under a model that does not fit."""
+    """Raise if the model does not fit, so that no ledger is written."""
     if result.verdict.stops:
         raise DataError(
             f"the model does not fit these reports: {result.verdict.remedy}; nothing was paid or written, and "
@@ -172,7 +172,7 @@ def pay_campaign(
 ) -> Result:
     """Pay the payable rounds of a campaign file, with the secret stored beside it.
 
-    ``approve`` sees the result before anything is written; unless it returns True, nothing is.
+    ``approve`` receives the result before anything is written; unless it returns True, nothing is written.
     """
     secret_file: Path | None = None
     if secret is None and campaign.path is not None and campaign.draws and campaign.commitment is not None:
@@ -189,7 +189,7 @@ def pay_campaign(
 def read_campaign(
     campaign: Campaign, progress: ProgressCallback | None = None, skip: Collection[Path] = ()
 ) -> list[Report]:
-    """Read all reports of a campaign file; its source is relative to the file, and may be where public data are too."""
+    """Read all reports of a campaign file; public data in the same folder are skipped."""
     source = _source(campaign)
     if campaign.public_source is not None:
         skip = [*skip, *(path.resolve() for _, path in find_files(beside(campaign, campaign.public_source)))]
@@ -197,7 +197,7 @@ def read_campaign(
 
 
 def _source(campaign: Campaign) -> list[str]:
-    """Return where the reports of a campaign file are."""
+    """Return the paths of a campaign file's reports."""
     if campaign.source is None:
         raise DataError("[data] source: is missing; name the file, folder or pattern with the reports")
     return beside(campaign, campaign.source)
@@ -217,16 +217,16 @@ def verify(
     Parameters
     ----------
     head
-        The hash of the last line, as noted earlier: then a ledger that was cut off and closed again is detected too.
+        The hash of the last line, as noted earlier, which also detects a ledger that was truncated and closed again.
     model, rule
-        The custom model and rule that it was paid with, if there were any.
+        The custom model and rule of the campaign, if any.
     file
-        The file of shares, for a ledger of tasks that is not read from a path with that file beside it.
+        The file of shares, for a ledger of tasks that is not read from a path.
 
     Raises
     ------
     LedgerError
-        At the first line that was changed, or that is not what the reports, the terms and the seed make it.
+        At the first line that was changed, or that does not follow from the reports, the terms and the seed.
     """
     book = ledger if isinstance(ledger, Ledger) else read_ledger(ledger)
     place = "ledger" if isinstance(ledger, Ledger) else Path(ledger).name
@@ -239,13 +239,13 @@ def verify(
         raise MissingCapabilityError(f"{place}: it was paid with a custom model; pass model=")
     if has_tasks(book) and not isinstance(ledger, Ledger):
         file = recorded_file(ledger, book)
-    verifying = _task(progress, "verifying")
+    verifying = _step_progress(progress, "verifying")
     campaign = check_ledger(book, place, model=model, rule=rule, file=file, progress=verifying)
     return result_of(campaign, book, file)
 
 
 def open_ledger(path: str | Path) -> Result:
-    """Read a ledger's payments without recomputing them; its hash chain is checked."""
+    """Read a ledger's payments and check its hash chain, without recomputing payments."""
     book = read_ledger(path)
     file = recorded_file(path, book) if has_tasks(book) else None
     return result_of(campaign_of(book, Path(path).name), book, file)
@@ -262,7 +262,7 @@ def _pay(
     **writing: Any,
 ) -> Result:
     def pay_into(book: Ledger) -> Result:
-        options: dict[str, Any] = {"secret": secret, "beacon": beacon, "progress": _task(progress, "paying")}
+        options: dict[str, Any] = {"secret": secret, "beacon": beacon, "progress": _step_progress(progress, "paying")}
         return Result(campaign, book, tuple(pay_rounds(campaign, reports, book, final=final, **options)))
 
     return _write(pay_into, **writing)
@@ -275,7 +275,7 @@ def _write(
     secret_file: Path | None = None,
     approve: Callable[[Result], bool] | None = None,
 ) -> AnyResult:
-    """Pay into a ledger in memory, begun or continued, and write it if it paid something that is approved."""
+    """Pay into a new or existing ledger in memory, and write it if there are payments and they are approved."""
     if ledger is None:
         return pay_into(Ledger())
     path = Path(ledger)
@@ -302,7 +302,7 @@ def pay_task_campaign(
     beacon: str | None = None,
     **writing: Any,
 ) -> TaskResult:
-    """Read reports on tasks, settle all of them together, and write the ledger and the file of shares."""
+    """Read reports on tasks, settle them together, and write the ledger and the file of shares."""
     reports = read_task_reports(campaign, data)
     gold = known_tasks(campaign, public)
 
@@ -323,7 +323,7 @@ def pay_task_campaign(
 def _paid_before(
     campaign: Campaign, path: Path, book: Ledger, reports: TaskReports, public: TaskReports | None
 ) -> TaskResult:
-    """Return what was paid for these tasks, if the ledger is of the same terms and of the same reports."""
+    """Return the earlier payments for these tasks; raise if the ledger has other terms or reports."""
     if not has_tasks(book):
         raise LedgerError(f"{path}: the ledger is not one of tasks")
     paid_under = campaign_of(book, path.name)
@@ -338,7 +338,7 @@ def _paid_before(
 
 
 def _reject_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports) -> None:
-    """Refuse tasks that another ledger in the same folder has paid under a campaign file of the same name."""
+    """Raise if another ledger in the folder has paid some of the tasks under a campaign file of the same name."""
     if campaign.path is None:
         return
     for other in sorted(path.resolve().parent.glob("*.jsonl")):
@@ -354,7 +354,7 @@ def _reject_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports)
 
 
 def _belongs_to(campaign: Campaign, ledger: Path) -> bool:
-    """Whether a ledger is one of tasks of a campaign with this name, about the same columns."""
+    """Whether a ledger belongs to a campaign of tasks with the same name and columns."""
     try:
         terms = first_entry(ledger)["terms"]
         recorded = terms["campaign"]["name"], terms["data"]["task"], terms["model"]["columns"]
@@ -368,14 +368,14 @@ def _read(
 ) -> list[Report]:
     if not isinstance(campaign.model, HasReduction):
         return gather_reports(campaign.model, data, campaign.reading)
-    engine, reading = campaign.engine, _task(progress, "reading")
+    engine, reading = campaign.engine, _step_progress(progress, "reading")
     rows, files = read_reports(
         data, campaign.request, engine=engine, format=campaign.format, skip=skip, progress=reading
     )
     return join_reports(rows, read_statistics(campaign, files))
 
 
-def _task(progress: ProgressCallback | None, task: str) -> Callable[[float, int], None] | None:
+def _step_progress(progress: ProgressCallback | None, task: str) -> Callable[[float, int], None] | None:
     return None if progress is None else lambda done, total: progress(task, done, total)
 
 

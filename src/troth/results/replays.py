@@ -1,4 +1,4 @@
-"""What lies would have been paid against the reports of a paid round."""
+"""Replays of lies against the reports of a paid round."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from troth.results.result import Result
 
 RoundLie: TypeAlias = SendPart | Nothing | Replicate | FabricateFromPrior | CopyPublic
-"""A lie that can be told with the reports of one round, without rows."""
+"""A lie that can be replayed on the reports of one round, without rows."""
 
 LESS: tuple[RoundLie, ...] = (SendPart(10), SendPart(2))
 LIES: tuple[RoundLie, ...] = (*LESS, Nothing(), Replicate(2), FabricateFromPrior(), CopyPublic())
-DRAWS = 499  # of peers in a quick replay
-_CHOICES = 4  # of fewer rows, over which pay is averaged
+DRAWS = 499  # draws of peers in a quick replay
+_SAMPLES = 4  # random samples of fewer rows, over which payments are averaged
 
 
 @dataclass(frozen=True)
 class Replay:
-    """What one lie would have been paid, each provider lying alone, in shares of the cap.
+    """What one lie would have earned if each provider had lied alone, in shares of the cap.
 
-    ``truth`` and ``earned`` are means over providers, of what the truth and the lie would be paid with the same draws.
-    ``gains`` has what the lie would have added by name, without those who have too few rows for it.
+    ``truth`` and ``earned`` are means over providers of the shares of the truth and the lie, with the same draws.
+    ``gains`` are the differences by provider, without those who have too few rows for the lie.
     """
 
     lie: str
@@ -51,25 +51,24 @@ class Replay:
 
     @property
     def gain(self) -> float:
-        """What the lie would have added, on average over providers."""
+        """The mean gain of the lie over providers."""
         return self.earned - self.truth
 
 
 def replay_lies(result: Result, lies: Sequence[RoundLie] = LIES, draws: int | None = None) -> list[Replay]:
-    """Score, for each provider alone, another report against the same peers: only its own report changes.
+    """Score each provider's lie against the same peers, one provider lying at a time.
 
-    Lies that this model, or its public data, do not allow are left out. Peers are drawn at most ``draws`` times, which
-    changes no expected payment. The truth is then scored with the same draws as the lie, so that what they gain or lose
-    by chance cancels.
+    Lies that need another model or public data are left out. Peers are drawn at most ``draws`` times, which changes no
+    expected payment. The truth is scored with the same draws as the lie, so that their common noise cancels.
     """
     campaign, setup, seed, today = _last_round_setup(result)
     replays = []
     for lie in lies:
         try:
-            reports, places = _reports_with_lie(lie, campaign, setup, today)
-            if not places:
+            reports, indices = _reports_with_lie(lie, campaign, setup, today)
+            if not indices:
                 continue
-            liars: Any = (*setup.index, np.array(places))
+            liars: Any = (*setup.index, np.array(indices))
             rule, seeds = setup.rule, [seed] * len(reports)
             if draws is not None and seed is not None:
                 rule = rule.drawing(max(1, draws // len(reports)))
@@ -83,20 +82,20 @@ def replay_lies(result: Result, lies: Sequence[RoundLie] = LIES, draws: int | No
         except (TrothError, ArithmeticError, ValueError, TypeError):
             continue
         if np.isfinite(earned - truth).all():
-            gains = zip((setup.names[place] for place in places), (earned - truth).tolist(), strict=True)
+            gains = zip((setup.names[index] for index in indices), (earned - truth).tolist(), strict=True)
             replays.append(Replay(lie.name, float(truth.mean()), float(earned.mean()), dict(gains)))
     return replays
 
 
 def last_scored(result: Result) -> dict[str, Any]:
-    """Return the ledger's entry on the last round that was scored, the one in which lies are replayed."""
+    """Return the ledger's entry of the last scored round, in which lies are replayed."""
     heads = result.ledger.of("round")
     scored = [head for head in heads if not result.campaign.waits or head["next"] not in (None, [])] or heads
     return scored[-1]
 
 
 def _last_round_setup(result: Result) -> tuple[Campaign, RoundSetup, str | None, list[Report]]:
-    """Return the last round that was scored, as the rule saw it, with the campaign and the reports on that day."""
+    """Return the campaign, setup, seed and reports of the last scored round."""
     campaign, by_day, head = result.campaign, reports_by_day(result.reports), last_scored(result)
     today, following = by_day[head["day"]], following_reports(campaign, by_day, head["day"])
     return campaign.on(head["day"]), set_up_round(campaign, today, following), head["seed"], today
@@ -105,14 +104,14 @@ def _last_round_setup(result: Result) -> tuple[Campaign, RoundSetup, str | None,
 def _reports_with_lie(
     lie: RoundLie, campaign: Campaign, setup: RoundSetup, today: list[Report]
 ) -> tuple[list[Array], list[int]]:
-    """Return what everybody would report instead, each time another choice, and the places of those who can."""
+    """Return samples of all providers' statistics under a lie, and the indices of providers who can tell it."""
     rng, model, evidence = np.random.default_rng(20201206), campaign.model, setup.round.evidence
     reduction = model.reduction if isinstance(model, HasReduction) and isinstance(evidence, HasReduction) else None
-    match lie:  # what fewer or more rows would report may not follow from the statistics
+    match lie:  # the statistics may not determine those of fewer or more rows
         case FabricateFromPrior():
             return [lie.change_statistics(rng, setup.round)], setup.paid
         case SendPart():
-            count = 0 if reduction is None else _CHOICES
+            count = 0 if reduction is None else _SAMPLES
         case Replicate():
             count = int(reduction is not None or has_independent_rows(evidence))
         case _:
@@ -125,16 +124,16 @@ def _reports_with_lie(
         with suppress(TrothError):  # too few rows
             knowledge = RoundKnowledge(reduction, report.summary[None], rng, public=public)
             choice[report.provider] = lie.change_summary(knowledge)[0]
-    able = [place for place in setup.paid if all(setup.names[place] in choice for choice in choices)]
-    return [_replaced(campaign, setup, choice) for choice in choices], able
+    eligible = [index for index in setup.paid if all(setup.names[index] in choice for choice in choices)]
+    return [_replaced(campaign, setup, choice) for choice in choices], eligible
 
 
 def _replaced(campaign: Campaign, setup: RoundSetup, summaries: Mapping[str, Array]) -> Array:
-    """Return everybody's statistics, those of some replaced by the statistics of other summaries."""
+    """Return all providers' statistics, replacing some by the statistics of other summaries."""
     own, model = setup.round.statistics.copy(), setup.round.model
-    replacements = {place: summaries[name] for place, name in enumerate(setup.names) if name in summaries}
+    replacements = {index: summaries[name] for index, name in enumerate(setup.names) if name in summaries}
     if replacements:
-        models = model if isinstance(model, Model) else [model[place] for place in replacements]
+        models = model if isinstance(model, Model) else [model[index] for index in replacements]
         replaced: Any = (*setup.index, list(replacements))
         own[replaced] = campaign.statistics_of(models, list(replacements.values()))
     return own

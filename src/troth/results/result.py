@@ -1,4 +1,4 @@
-"""What a campaign paid: prints, shows itself in a notebook, converts, plots, and writes the ledger and the page."""
+"""The result of a campaign: its payments as text, tables, plots, CSV, a ledger and a page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from troth.campaigns.records.canonical_json import finite
-from troth.campaigns.records.ledger import Ledger, write_whole
+from troth.campaigns.records.ledger import Ledger, write_atomic
 from troth.campaigns.records.ledger_entries import read_payment, recorded_reports
 from troth.campaigns.records.verify import check_ledger
 from troth.certificates.fit import warning_about
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PaidRound:
-    """A round that was paid, and the seed of its draws; None for rules that draw nothing."""
+    """A paid round, with the seed of its draws; None for rules that draw nothing."""
 
     day: Day
     number: int
@@ -46,27 +46,27 @@ class PaidRound:
 
 
 class Result:
-    """Everything that a campaign has paid so far, as its ledger has it.
+    """Everything that a campaign has paid so far, according to its ledger.
 
     Attributes
     ----------
     campaign, ledger
-        The terms, and the ledger that this is a view of.
+        The terms and the ledger.
     paid_now
-        The days that the run which made this result paid; empty if all had been paid before.
+        The days that the latest run paid; empty if all had been paid before.
     is_dry_run
-        Whether these days were only settled, and nothing was written or paid.
+        Whether these days were only settled, but nothing was paid or written.
     """
 
     is_dry_run = False
-    file: bytes | None = None  # of shares, where tasks were settled together
+    file: bytes | None = None  # of shares, for campaigns of tasks
 
     def __init__(self, campaign: Campaign, ledger: Ledger, paid_now: tuple[Day, ...] = ()) -> None:
         self.campaign, self.ledger, self.paid_now = campaign, ledger, paid_now
 
     @cached_property
     def rounds(self) -> tuple[PaidRound, ...]:
-        """The rounds, in the order in which they were paid."""
+        """The paid rounds, in order."""
         by_day: dict[Any, list[Payment]] = {}
         for entry in self.ledger.of("payment"):
             by_day.setdefault(entry["day"], []).append(read_payment(self.campaign, entry))
@@ -77,7 +77,7 @@ class Result:
 
     @cached_property
     def reports(self) -> list[Report]:
-        """The reports that payments were made of."""
+        """The reports that were paid for."""
         return recorded_reports(self.ledger)
 
     @cached_property
@@ -88,7 +88,7 @@ class Result:
 
     @cached_property
     def summaries_by_day(self) -> dict[Day, Array]:
-        """Everybody's summaries of each day, added up."""
+        """The sum of all providers' summaries of each day."""
         by_day = self.reports_by_day.items()
         return {day: np.sum([report.summary for report in reports.values()], axis=0) for day, reports in by_day}
 
@@ -99,15 +99,15 @@ class Result:
 
     @property
     def would_pay(self) -> int:
-        """What a dry run would have paid, in minor units; 0 for any other run."""
+        """The total that a dry run would pay, in minor units; 0 for other runs."""
         now = self.paid_now if self.is_dry_run else ()
         return sum(
             payment.payment for paid_round in self.rounds if paid_round.day in now for payment in paid_round.payments
         )
 
     @property
-    def paid_in_words(self) -> str:
-        """What was paid or, of a dry run, would be."""
+    def paid_text(self) -> str:
+        """A phrase that says what was paid or, in a dry run, would be paid."""
         show, before = self.campaign.show, self.paid - self.would_pay
         if not self.is_dry_run:
             return f"paid {show(self.paid)}"
@@ -120,7 +120,7 @@ class Result:
 
     @cached_property
     def by_provider(self) -> dict[str, list[tuple[Day, Payment]]]:
-        """Everybody's payments with their days, by name."""
+        """The payments of each provider with their days, by name."""
         payments: dict[str, list[tuple[Day, Payment]]] = {}
         for paid_round in self.rounds:
             for payment in paid_round.payments:
@@ -129,7 +129,7 @@ class Result:
 
     @cached_property
     def totals(self) -> dict[str, int]:
-        """The total that each provider was paid, in minor units, by name."""
+        """The total payment of each provider, in minor units, by name."""
         return {name: sum(payment.payment for _, payment in payments) for name, payments in self.by_provider.items()}
 
     @cached_property
@@ -141,18 +141,18 @@ class Result:
 
     @cached_property
     def effective_candidates(self) -> EffectiveCandidates | None:
-        """How many candidates each report of the last round, and all together, leave; None for other models."""
+        """The effective numbers of candidates after the last round; None for models without candidates."""
         return self.candidates_on(self.rounds[-1].day) if self.rounds else None
 
     def candidates_on(self, day: Day) -> EffectiveCandidates | None:
-        """Return how many candidates each report of a day, and all together, leave; None for other models."""
+        """Return the effective numbers of candidates after a day; None for models without candidates."""
         models, statistics = self._reported_on(day)
         first = next(iter(models), None)
         return first.effective_candidates(statistics) if isinstance(first, CountsEffectiveCandidates) else None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What you should know about the data before paying, in sentences."""
+        """Sentences on what you should know about the data before paying."""
         from troth.results.findings import rows_left_out
 
         warning = ""
@@ -163,7 +163,7 @@ class Result:
         return tuple(note for note in (warning, *rows_left_out(self.reports)) if note)
 
     def _reported_on(self, day: Day) -> tuple[list[Model], Array]:
-        """Return the models of those who reported on a day, and their statistics."""
+        """Return the models and the statistics of the providers who reported on a day."""
         reports = self.reports_by_day.get(day)
         if not reports:
             return [], np.empty((0, 0))
@@ -175,19 +175,19 @@ class Result:
         for paid_on, payment in self.by_provider.get(provider, ()):
             if paid_on == day or len(self.rounds) == 1:
                 return payment
-        on = "" if day is None else f" on day {day}"
-        raise DataError(f"nothing was paid to {provider!r}{on}; providers are {', '.join(map(repr, self.totals))}")
+        on_day = "" if day is None else f" on day {day}"
+        raise DataError(f"nothing was paid to {provider!r}{on_day}; providers are {', '.join(map(repr, self.totals))}")
 
     def explain(self, provider: str, day: Day = None) -> str:
-        """Explain a payment with its own numbers."""
-        from troth.results.explanation import data_in_words, explain
+        """Explain a payment step by step."""
+        from troth.results.explanation import describe_data, explain
 
         payment = self.payment(provider, day)
-        on = next(paid_round.day for paid_round in self.rounds if payment in paid_round.payments)
-        return explain(self.campaign, payment, data_in_words(self, on, provider))
+        on_day = next(paid_round.day for paid_round in self.rounds if payment in paid_round.payments)
+        return explain(self.campaign, payment, describe_data(self, on_day, provider))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, money as decimal strings."""
+        """Return plain data for JSON, with money as decimal strings."""
         campaign, remaining = self.campaign, self.effective_candidates
         reporting = list(self.reports_by_day.get(self.rounds[-1].day, ())) if self.rounds else []
         return {
@@ -233,8 +233,8 @@ class Result:
         columns = self._columns()
         money = pa.decimal128(30, self.campaign.decimals)
         types = {"provider": pa.string(), "rows": pa.int64(), "tasks": pa.int64(), "payment": money}
-        kinds = {name: types.get(name, pa.float64()) for name in columns if name != "day"}
-        return pa.table({name: pa.array(values, kinds.get(name)) for name, values in columns.items()})
+        column_types = {name: types.get(name, pa.float64()) for name in columns if name != "day"}
+        return pa.table({name: pa.array(values, column_types.get(name)) for name, values in columns.items()})
 
     def to_pandas(self) -> Any:
         """Return a pandas frame with one line per payment; money is `decimal.Decimal`."""
@@ -255,7 +255,7 @@ class Result:
     def plot(self, path: str | Path | None = None) -> Picture:
         """Draw payments and their caps: one round as bars, several as a heat map of providers and days.
 
-        The picture is SVG: a notebook shows it, and a file that it is written to ends in ``.svg``.
+        The picture is SVG, which notebooks show. The name of a file must end in ``.svg``.
         """
         from troth.results.pictures import draw_payments
 
@@ -273,36 +273,36 @@ class Result:
         return self
 
     def write_ledger(self, path: str | Path) -> Path:
-        """Write the ledger, in one piece; only its owner can read a new one, because it has everybody's statistics."""
-        return write_whole(path, self.ledger.to_bytes(), private=True)
+        """Write the ledger atomically; a new file is readable only by its owner, since it has all statistics."""
+        return write_atomic(path, self.ledger.to_bytes(), private=True)
 
     def to_html(self, **options: Any) -> str:
-        """Return the page, which needs no network; options are those of `troth.results.findings.check_result`."""
+        """Return the page as HTML; options are those of `troth.results.findings.check_result`."""
         from troth.results.page import render
 
         return render(self, **options)
 
     def write_page(self, path: str | Path, **options: Any) -> Path:
         """Write the page; options are those of `to_html`."""
-        return write_whole(path, self.to_html(**options).encode())
+        return write_atomic(path, self.to_html(**options).encode())
 
     def to_csv(self) -> str:
-        """Return payments as CSV, with names that a spreadsheet would take for formulas made harmless."""
+        """Return payments as CSV, escaping names that a spreadsheet would take for formulas."""
         columns = self._columns()
         columns["provider"] = [escape_formula(name) for name in columns["provider"]]
         return csv_text([columns, *zip(*columns.values(), strict=True)])
 
     def write_csv(self, path: str | Path) -> Path:
         """Write payments as CSV."""
-        return write_whole(path, self.to_csv().encode())
+        return write_atomic(path, self.to_csv().encode())
 
     def headline(self) -> str:
-        """Return what was paid, in one line."""
+        """Return one line on the rule, the budget and what was paid."""
         campaign = self.campaign
         per = " a day" if campaign.per_day else ""
         return (
             f"{printable(campaign.name)}: {self.rule}, budget {campaign.show(campaign.budget)}{per}, "
-            f"{self.paid_in_words} to {len(self.totals)} providers"
+            f"{self.paid_text} to {len(self.totals)} providers"
         )
 
     def __str__(self) -> str:
@@ -324,7 +324,7 @@ class Result:
 
 
 def escape_formula(name: str) -> str:
-    """Return a name that no spreadsheet takes for a formula."""
+    """Escape a name that a spreadsheet would take for a formula."""
     return "'" + name if name[:1] in "=+-@\t\r" else name
 
 

@@ -1,4 +1,4 @@
-"""Payments as a table of text, a line each: printed, and in a notebook."""
+"""Payments as tables of text, for terminals and notebooks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_LINES = 60
 
 
 class TextTable(NamedTuple):
-    """A table, the share of each line, and what it leaves out."""
+    """A table, the share of each line, and a note on what the table leaves out."""
 
     head: list[str]
     lines: list[list[str]]
@@ -30,7 +30,7 @@ class TextTable(NamedTuple):
 
 
 def payment_table(result: Result) -> TextTable:
-    """Return a table of every payment; days come first where there are days."""
+    """Return a table of all payments, with days in the first column if the campaign is daily."""
     campaign = result.campaign
     payments = [(paid_round.day, payment) for paid_round in result.rounds for payment in paid_round.payments]
     scored = any(payment.score is not None for _, payment in payments)
@@ -45,7 +45,7 @@ def payment_table(result: Result) -> TextTable:
 
 
 def totals_table(result: Result) -> TextTable:
-    """Return a table with one line for each provider: days, rows, mean share and the sum."""
+    """Return a table with one line per provider: days, rows, mean share and total payment."""
     campaign = result.campaign
     lines, shares = [], []
     for name, payments in result.by_provider.items():
@@ -63,13 +63,13 @@ def totals_table(result: Result) -> TextTable:
 
 
 def shown_table(result: Result) -> TextTable:
-    """Return a table of every payment or, where they are many on several days, of each provider's sums."""
+    """Return a table of all payments or, if there are many on several days, of providers' totals."""
     table = payment_table(result)
     return totals_table(result) if len(table.lines) > _MAX_LINES and len(result.rounds) > 1 else table
 
 
 def aligned(table: TextTable) -> list[str]:
-    """Return the lines of a table, names to the left and numbers to the right; of many lines the ends."""
+    """Return the lines of a table, names aligned left and numbers right; long tables are cut in the middle."""
     head, lines, _, left_out = table
     lines_shown = lines if len(lines) <= _MAX_LINES else [*lines[:30], ["…"] * len(head), *lines[-29:]]
     text = table_lines(head, lines_shown, right=head.index("provider") + 1)
@@ -77,7 +77,7 @@ def aligned(table: TextTable) -> list[str]:
 
 
 def table_lines(head: Sequence[str] | None, rows: Sequence[Sequence[str]], right: int | None = None) -> list[str]:
-    """Return lines of aligned columns; from the column ``right`` on, aligned to the right.
+    """Return lines of aligned columns; columns from index ``right`` on are aligned right.
 
     Examples
     --------
@@ -88,13 +88,13 @@ def table_lines(head: Sequence[str] | None, rows: Sequence[Sequence[str]], right
     for index, column in enumerate(zip(*([] if head is None else [head]), *rows, strict=True)):
         cells = [printable(cell) for cell in column]
         width = max(map(len, cells))
-        to_the_right = right is not None and index >= right
-        columns.append([cell.rjust(width) if to_the_right else cell.ljust(width) for cell in cells])
+        align_right = right is not None and index >= right
+        columns.append([cell.rjust(width) if align_right else cell.ljust(width) for cell in cells])
     return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
 
 
 def text_lines(result: Result, width: int = 0) -> list[str]:
-    """Return the headline, and the lines of the table, with a bar for each share where the width has room for bars."""
+    """Return the headline, the lines of the table, with bars if they fit into ``width``, and notes."""
     table = shown_table(result)
     lines = aligned(table.with_bars())
     text = [result.headline(), *(lines if max(map(len, lines)) <= width else aligned(table))]

@@ -1,4 +1,4 @@
-"""The page of tasks: workers by pay per task with uncertainty, who agrees on what, and the tasks nobody agrees on."""
+"""The page of a campaign of tasks: workers by pay per task, agreement on labels, and disputed tasks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _environment = make_environment()
 
 
 class Row(NamedTuple):
-    """A worker's line: pay per task in minor units and its standard error, and whether it is above the empty share."""
+    """A worker's row: pay per task in the currency, its standard error, and whether it exceeds the empty share."""
 
     payment: Payment
     per_task: float
@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 
 class WorstTask(NamedTuple):
-    """A task that workers do not agree on: how often two gave the same label, what was answered, and what it paid."""
+    """A disputed task: how often two workers gave the same label, the answers, and the mean share."""
 
     name: str
     agreement: float | None
@@ -48,7 +48,7 @@ class WorstTask(NamedTuple):
 
 
 def assumed_of(campaign: Campaign) -> tuple[str, ...]:
-    """Return what is assumed of a campaign of tasks and not proved, in sentences."""
+    """Return the assumptions about a campaign of tasks that are not proved."""
     return (*_ASSUMED, _GUESSED if campaign.guessed else _FROM_ELSEWHERE)
 
 
@@ -72,7 +72,7 @@ def render(result: TaskResult) -> str:
 
 
 def worker_rows(result: TaskResult) -> list[Row]:
-    """Return workers by pay per task, the best first."""
+    """Return workers by pay per task, highest first."""
     unit = 10**result.campaign.decimals
     rows = []
     for payment in result.payments:
@@ -92,7 +92,7 @@ def label_counts(result: TaskResult) -> Array:
 
 
 def label_agreement(result: TaskResult) -> tuple[list[str], list[list[float]]]:
-    """Return, for each label, how often another worker on the same task answered each label."""
+    """Return, for each label, how often another worker on the same task gave each label."""
     counts = label_counts(result)
     together = counts.T @ counts - np.diag(counts.sum(axis=0))
     with np.errstate(invalid="ignore"):
@@ -101,13 +101,13 @@ def label_agreement(result: TaskResult) -> tuple[list[str], list[list[float]]]:
 
 
 def worker_agreement(result: TaskResult) -> tuple[list[str], list[list[float | None]]]:
-    """Return how often two of the busiest workers gave the same label, where they worked on the same tasks."""
+    """Return how often each two of the busiest workers gave the same label on common tasks."""
     busiest = sorted(result.payments, key=lambda payment: -payment.rows)[:_BUSIEST]
     names, reports = sorted(payment.provider for payment in busiest), result.recorded.reports
     labels = np.full((len(names), len(reports.tasks)), -1)
     for own, name in zip(labels, names, strict=True):
-        places = result.report_places(name)
-        own[reports.task[places]] = reports.summaries[places].argmax(axis=1)
+        indices = result.report_indices(name)
+        own[reports.task[indices]] = reports.summaries[indices].argmax(axis=1)
     rates: list[list[float | None]] = [[None] * len(names) for _ in names]
     for i, j in permutations(range(len(names)), 2):
         answered = (labels[i] >= 0) & (labels[j] >= 0)
@@ -116,7 +116,7 @@ def worker_agreement(result: TaskResult) -> tuple[list[str], list[list[float | N
 
 
 def worst_tasks(result: TaskResult) -> list[WorstTask]:
-    """Return tasks whose workers disagree, the worst and those with more answers first; of values, those paid least."""
+    """Return the most disputed tasks, those with more answers first; for values, the tasks that paid least."""
     reports, labels, counts = result.recorded.reports, result.labels, label_counts(result)
     count = np.bincount(reports.task)
     mean = np.bincount(reports.task, result.recorded.share) / count

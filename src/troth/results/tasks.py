@@ -1,4 +1,4 @@
-"""What tasks that were settled together paid: one payment per provider, and why, task by task."""
+"""The result of a campaign of tasks: one payment per provider, explained task by task."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from troth.campaigns.records.ledger import Ledger, LedgerError, write_whole
+from troth.campaigns.records.ledger import Ledger, LedgerError, write_atomic
 from troth.campaigns.records.verify import check_file
 from troth.campaigns.task_checks import check_reports
 from troth.campaigns.task_data import read_file, read_shares
@@ -19,7 +19,7 @@ from troth.core.errors import TrothError
 from troth.core.formats import counted, left_out, printable
 from troth.core.reductions.reduction import DescribesSummary, counted_labels
 from troth.data.public import PUBLIC
-from troth.data.read import names_alike
+from troth.data.read import similar_names
 from troth.results.explanation import explain
 from troth.results.result import Result, csv_text, escape_formula
 from troth.results.verdict import TaskVerdict
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from troth.data import Day
     from troth.results.verdict import Verdict
 
-_PLAIN = re.compile(r"[@+-]?[\w.-]+")  # names that cannot do anything, even if a spreadsheet takes them for formulas
+_SAFE_NAME = re.compile(r"[@+-]?[\w.-]+")  # names that are harmless even if a spreadsheet takes them for formulas
 _SAMPLE = 5
-_FEW = 10  # tasks, below which a provider's own shares do not tell how far they scatter
+_MIN_TASKS = 10  # with fewer tasks a provider's own shares do not determine their spread
 
 
 class OwnShare(NamedTuple):
-    """What a provider answered on a task, its share, how many peers there were, and the rule's reason in words."""
+    """A provider's answer to a task, its share, the number of peers, and the rule's reason."""
 
     task: str
     answer: str
@@ -48,7 +48,7 @@ class OwnShare(NamedTuple):
 
 
 class TaskResult(Result):
-    """Payments for many tasks, as the ledger has them and ``file``, the Parquet file of shares beside it."""
+    """Payments for many tasks, from the ledger and from ``file``, the Parquet file of shares beside it."""
 
     file: bytes
 
@@ -66,7 +66,7 @@ class TaskResult(Result):
 
     @cached_property
     def recorded(self) -> Recorded:
-        """The reports, the public data and the share of each report, as the file has them."""
+        """The reports, the public data and the share of each report, as recorded in the file."""
         return read_file(self.file, self.campaign)
 
     @property
@@ -82,18 +82,18 @@ class TaskResult(Result):
 
     @cached_property
     def spread(self) -> dict[str, float]:
-        """The standard error of each provider's mean share: by its own tasks, or by everybody's if it has few."""
+        """The standard error of each provider's mean share, from its own tasks or, if these are few, from all tasks."""
         share, errors = self.recorded.share, {}
         overall_spread = float(share.std())
-        for name, places in self.recorded.reports.by_provider():
-            number = len(places)
-            few_tasks = number < _FEW
-            errors[name] = overall_spread / sqrt(number) if few_tasks else float(share[places].std()) / sqrt(number - 1)
+        for name, indices in self.recorded.reports.by_provider():
+            tasks = len(indices)
+            few = tasks < _MIN_TASKS
+            errors[name] = overall_spread / sqrt(tasks) if few else float(share[indices].std()) / sqrt(tasks - 1)
         return errors
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What you should know about the data before paying: unused guesses, rows left out, lonely answers."""
+        """Sentences on what you should know before paying, such as unused guesses and answers without peers."""
         reports, public = self.recorded.reports, self.recorded.public
         notes = []
         if self.campaign.guessed:
@@ -114,12 +114,12 @@ class TaskResult(Result):
                 )
         if self.payments and not self.paid:
             notes.append("at this price every payment is rounded down to nothing: raise it, or pay more tasks together")
-        if odd := [payment.provider for payment in self.payments if in_csv(payment.provider) != payment.provider]:
+        if risky := [payment.provider for payment in self.payments if csv_name(payment.provider) != payment.provider]:
             notes.append(
-                f"a spreadsheet would take {counted(len(odd), 'name')} such as {odd[0]!r} for a formula, so the CSV "
-                "has an apostrophe before it: remove it for a platform on which this is somebody's name"
+                f"a spreadsheet would take {counted(len(risky), 'name')} such as {risky[0]!r} for a formula, so the "
+                "CSV has an apostrophe before it: remove it for a platform on which this is somebody's name"
             )
-        if similar := names_alike(reports.tasks):
+        if similar := similar_names(reports.tasks):
             pairs = f"{counted(len(similar), 'pair')} of tasks differ" if len(similar) > 1 else "two tasks differ"
             first, second = similar[0]
             notes.append(f"{pairs} only in capitals or spaces, such as {first!r} and {second!r}: are they one item?")
@@ -137,11 +137,11 @@ class TaskResult(Result):
 
     @cached_property
     def verdict(self) -> Verdict:
-        """Whether another label would have earned more than the reported one; who earned less than an empty report."""
+        """Whether other labels would have earned more than those reported, and who earned less than an empty report."""
         below = {}
         for payment in self.payments:
             gap = payment.empty_share - payment.share
-            if payment.rows >= _FEW and gap > 2 * self.spread[payment.provider]:
+            if payment.rows >= _MIN_TASKS and gap > 2 * self.spread[payment.provider]:
                 below[payment.provider] = gap
         fit, reason = None, ""
         try:
@@ -157,38 +157,38 @@ class TaskResult(Result):
         )
 
     def write_ledger(self, path: str | Path) -> Path:
-        """Write the file of shares, named as the ledger and beside it, then the ledger that has its digest."""
-        write_whole(file_beside(path), self.file, private=True)
+        """Write the file of shares next to the ledger, then the ledger, which has its digest."""
+        write_atomic(file_beside(path), self.file, private=True)
         return super().write_ledger(path)
 
     def to_csv(self) -> str:
-        """Return a line per worker for a platform's bulk bonuses: name, amount, and a reason."""
+        """Return CSV with a line per worker for a platform's bulk bonuses: name, amount and reason."""
         rows: list[list[Any]] = [["provider", "tasks", "shares", "pay_per_task", "payment", "reason"]]
         for payment in self.payments:
             money = self.campaign.text(payment.payment)
             reason = f"{counted(payment.rows, 'task')}, {payment.share:.1%} of the price on average"
             shares = f"{payment.terms['shares']:.6f}"
             pay_per_task = f"{payment.payment / payment.rows / 10**self.campaign.decimals:.6f}"
-            rows.append([in_csv(payment.provider), payment.rows, shares, pay_per_task, money, reason])
+            rows.append([csv_name(payment.provider), payment.rows, shares, pay_per_task, money, reason])
         return csv_text(rows)
 
     def headline(self) -> str:
-        """Return what was paid, in one line."""
+        """Return one line on the rule, the tasks and what was paid."""
         campaign, entry = self.campaign, self.ledger.of("tasks")[0]
         return (
             f"{printable(campaign.name)}: {self.rule}, {counted(entry['tasks'], 'task')}, "
-            f"{counted(entry['reports'], 'report')}, {self.paid_in_words} to "
+            f"{counted(entry['reports'], 'report')}, {self.paid_text} to "
             f"{counted(len(self.totals), 'provider')}"
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, money as decimal strings."""
+        """Return plain data for JSON, with money as decimal strings."""
         entry = {key: value for key, value in self.ledger.of("tasks")[0].items() if key != "entry"}
         extra = {"budget": self.ledger.of("round")[0].get("budget"), **entry, "notes": list(self.notes)}
         return {**super().to_dict(), **extra}
 
     def explain(self, provider: str, day: Day = None) -> str:
-        """Explain a payment: the sum, and the best, the worst and some other tasks."""
+        """Explain a payment: its sum, and the best, the worst and some other tasks."""
         del day
         payment = self.payment(provider)
         mean = f"mean share {payment.share:.2%} ± {self.spread[provider]:.2%}"
@@ -199,62 +199,62 @@ class TaskResult(Result):
         return "\n".join(lines)
 
     def sample(self, provider: str, size: int = _SAMPLE) -> list[OwnShare]:
-        """Return some of a provider's own tasks: the best third, the worst third, and a random few of the rest.
+        """Return some of a provider's tasks, best first: a third are the best, a third the worst, and the rest random.
 
-        They come best first. The random ones are drawn with the round's root, so they are always the same.
+        The round's root seeds the random ones, so they are always the same.
         """
         empty, rule = self.payment(provider).empty_share, self.campaign.rule
-        own_places, root = self.report_places(provider), str(self.ledger.of("round")[0]["root"])
+        own_reports, root = self.report_indices(provider), str(self.ledger.of("round")[0]["root"])
         reports, _, share, peers = self.recorded
-        lot = np.random.default_rng(int(root, 16)).permutation(len(own_places))
-        order = np.lexsort((lot, -share[own_places]))
+        random_order = np.random.default_rng(int(root, 16)).permutation(len(own_reports))
+        order = np.lexsort((random_order, -share[own_reports]))
         third = -(-size // 3)
         ends = np.unique(np.concatenate([np.arange(third), len(order) - 1 - np.arange(third)]))
         sampled = ends[(ends >= 0) & (ends < len(order))]
         rest_of_order = np.setdiff1d(np.arange(len(order)), sampled)
-        rest_of_order = rest_of_order[np.argsort(lot[order[rest_of_order]])][: max(0, size - len(sampled))]
+        rest_of_order = rest_of_order[np.argsort(random_order[order[rest_of_order]])][: max(0, size - len(sampled))]
         sample = []
-        for report in own_places[order[np.sort(np.concatenate([sampled, rest_of_order]))]]:
+        for report in own_reports[order[np.sort(np.concatenate([sampled, rest_of_order]))]]:
             task, answer = reports.tasks[reports.task[report]], self.answer(reports.summaries[report])
-            own, others_there = float(share[report]), int(peers[report])
-            sample.append(OwnShare(task, answer, own, others_there, rule.task_reason(own, empty, others_there)))
+            own, peer_count = float(share[report]), int(peers[report])
+            sample.append(OwnShare(task, answer, own, peer_count, rule.task_reason(own, empty, peer_count)))
         return sample
 
     def shares_without_peers(self, provider: str) -> float:
-        """Return the sum of a provider's shares of tasks on which nobody else worked."""
-        own_places = self.report_places(provider)
-        return fsum(self.recorded.share[own_places][self.recorded.peers[own_places] == 0])
+        """Return the sum of a provider's shares on tasks without peers."""
+        own_reports = self.report_indices(provider)
+        return fsum(self.recorded.share[own_reports][self.recorded.peers[own_reports] == 0])
 
-    def report_places(self, provider: str) -> Indexes:
-        """Return the places of a provider's reports among all."""
+    def report_indices(self, provider: str) -> Indexes:
+        """Return the indices of a provider's reports."""
         reports = self.recorded.reports
         return np.flatnonzero(reports.provider == reports.providers.index(provider))
 
     def answer(self, summary: Array) -> str:
-        """Return the answer in a report on a task, in words."""
+        """Describe the answer in a report on a task."""
         reduction = self.campaign.request.reduction
         if names := self.labels:
             single = summary.sum() <= 1
             labels = np.flatnonzero(summary)
             return ", ".join(names[k] if single else f"{summary[k]:.0f} × {names[k]}" for k in labels)
-        words = reduction.in_words(summary) if isinstance(reduction, DescribesSummary) else None
-        return "" if words is None else words.value
+        description = reduction.describe(summary) if isinstance(reduction, DescribesSummary) else None
+        return "" if description is None else description.value
 
     def to_html(self, **options: Any) -> str:
-        """Return the page: workers by pay per task, who agrees with whom, and the worst tasks."""
+        """Return the page as HTML: workers by pay per task, agreement, and disputed tasks."""
         from troth.results.task_page import render
 
-        del options  # simulations and a history are for days
+        del options  # options are for campaigns without tasks
         return render(self)
 
 
-def in_csv(name: str) -> str:
-    """Return a name as a platform knows it, such as @ann or -7; one that could be a formula is made harmless."""
-    return name if _PLAIN.fullmatch(name) else escape_formula(name)
+def csv_name(name: str) -> str:
+    """Return a name for CSV, unchanged if it is harmless, such as @ann or -7, and escaped if it could be a formula."""
+    return name if _SAFE_NAME.fullmatch(name) else escape_formula(name)
 
 
 def result_of(campaign: Campaign, ledger: Ledger, file: bytes | None = None) -> Result:
-    """Return what a ledger paid; one of tasks comes with the file of shares."""
+    """Return the result of a ledger, with the file of shares for one of tasks."""
     if not has_tasks(ledger):
         return Result(campaign, ledger)
     if file is not None:
@@ -263,7 +263,7 @@ def result_of(campaign: Campaign, ledger: Ledger, file: bytes | None = None) -> 
 
 
 def file_beside(ledger: str | Path, book: Ledger | None = None) -> Path:
-    """Return where the file of shares is: beside the ledger under its name, or else under the one that it has there."""
+    """Return the path of the file of shares: named after the ledger, or else as the ledger names it."""
     path = Path(ledger)
     beside = path.with_name(f"{path.stem}.tasks.parquet")
     if book is None or beside.exists():
@@ -275,7 +275,7 @@ def file_beside(ledger: str | Path, book: Ledger | None = None) -> Path:
 
 
 def recorded_file(path: str | Path, book: Ledger) -> bytes:
-    """Read the file of shares beside a ledger of tasks, if it is the one that was recorded."""
+    """Read the file of shares beside a ledger of tasks; raise if it is not the recorded one."""
     file = file_beside(path, book)
     try:
         content = file.read_bytes()

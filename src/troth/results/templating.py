@@ -1,4 +1,4 @@
-"""The templates of the page, and the environment in which the service renders its own."""
+"""The Jinja environment for the templates of the page and of the service."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader, StrictUndefined
 
-from troth.audits.findings import VERDICT_IN_WORDS
+from troth.audits.findings import VERDICT_LABELS
 from troth.core import formats
 from troth.results import pictures
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def make_environment(*loaders: BaseLoader) -> Environment:
-    """Return an environment that escapes everything; the page's templates and assets are under ``results/``."""
-    own = ChoiceLoader([PackageLoader("troth.results"), PackageLoader("troth.results", "assets")])
+    """Return an environment with autoescaping; the page's templates and assets are under ``results/``."""
+    page_files = ChoiceLoader([PackageLoader("troth.results"), PackageLoader("troth.results", "assets")])
     environment = Environment(
-        loader=ChoiceLoader([*loaders, PrefixLoader({"results": own})]),
+        loader=ChoiceLoader([*loaders, PrefixLoader({"results": page_files})]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -26,6 +26,6 @@ def make_environment(*loaders: BaseLoader) -> Environment:
     )
     filters = ("number", "counted", "left_out", "brief", "share", "short", "probability", "money", "true_minus")
     environment.filters |= {name: getattr(formats, name) for name in filters}
-    environment.filters["in_words"] = VERDICT_IN_WORDS.__getitem__
+    environment.filters["in_words"] = VERDICT_LABELS.__getitem__
     environment.globals |= {"pictures": pictures}
     return environment

@@ -1,4 +1,4 @@
-"""Before money moves: does the model fit, and who would have been better off sending nothing or less."""
+"""The verdict before payment: whether the model fits, and who would have earned more by sending nothing or less."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from troth.data import Day
     from troth.results.result import Result
 
-_CLEARLY = 0.02  # of the cap, by which less must have paid more
-_SHOWN = 6  # labels
-_MAX_ODD, _MIN_REMAINING = 2, 3  # reports
+_MIN_GAIN = 0.02  # share of the cap that sending less must gain to be reported
+_SHOWN = 6  # the most labels that a message lists
+_MAX_ODD, _MIN_REMAINING = 2, 3  # numbers of providers
 _MEANING = {
     "fits": "the reports are plausible under the model; {truthful}",
     "doubtful": "under the right model one round in 25 is called doubtful: see the page before you rely on it",
@@ -43,35 +43,35 @@ _MEANING = {
 class Verdict:
     """What an analyst should know before paying.
 
-    ``print`` shows it, ``word`` is the verdict on the model ("fits", …), and ``to_dict`` has everything as the JSON of
-    ``troth pay --json`` does, the word under ``"model"``.
+    ``print`` shows it, ``word`` is the verdict on the model ("fits", …), and ``to_dict`` returns the plain data of
+    ``troth pay --json``, with the word under ``"model"``.
 
     Attributes
     ----------
     fit, checked
-        The check of the model, and on whose reports; None if it cannot be checked, and ``unchecked`` says why.
+        The check of the model, and whose reports were checked. ``fit`` is None if the model cannot be checked;
+        ``unchecked`` is the reason.
     below_empty
-        Providers that are paid less than an empty report, on average over days, by name with the difference in shares
-        of the cap.
+        Providers who earn less than an empty report on average over days, with the difference as a share of the cap.
     better_with_less
-        Providers that a tenth or half of their rows would have paid clearly more in the last round, by name with the
-        gain in shares of the cap.
+        Providers who would have earned clearly more in the last round with half or a tenth of their rows, with the gain
+        as a share of the cap.
     gain_of_less
-        What sending a tenth or half would have added in the last round, on average over the providers that have enough
-        rows for it; nothing where nobody has, or where the sums of fewer rows are not known.
+        The mean gains of sending half or a tenth in the last round, over the providers with enough rows; empty if there
+        are none, or if the sums of fewer rows are unknown.
     tried
-        The number of providers in that average.
+        The numbers of providers in these means.
     untried
-        Why sending less was not tried, if it was not.
+        The reason why sending less was not tried, if so.
     days, last_day
-        How many days were paid, and the last one that was scored; 0 and None without days.
+        The number of paid days, and the last one that was scored; 0 and None without days.
     odd
-        If the model does not fit: one or two providers without whose reports it would fit, if there are any.
+        If the model does not fit: one or two providers without whose reports it would fit, if any.
     most_gained
-        The most that a lie is proved to gain in expectation under the model, as a share of the cap: 0 if telling the
-        truth pays best. None if nothing is proved about the rule in this campaign.
+        The proved bound on the expected gain of a lie under the model, as a share of the cap: 0 if telling the truth
+        pays best, None if nothing is proved about the rule in this campaign.
     limit
-        The limit in which telling the truth is proved to pay best, in words, where it is proved there alone.
+        The limit in which telling the truth is proved to pay best, if it is proved only in a limit.
     advice
         What else to try if a model of this kind does not fit.
     """
@@ -94,7 +94,7 @@ class Verdict:
 
     @property
     def warning(self) -> str:
-        """Why the model is poor for these reports, whether they fit it or not; empty if no reason is known."""
+        """Why the model is poor for these reports, even if it fits; empty if no reason is known."""
         return "" if self.fit is None else self.fit.warning
 
     @property
@@ -104,7 +104,7 @@ class Verdict:
 
     @property
     def meaning(self) -> str:
-        """What the word means, in a sentence."""
+        """The meaning of the word."""
         meaning = _MEANING[self.word].format(truthful=self._truthful)
         return f"{self.unchecked}; {meaning}" if self.unchecked else meaning
 
@@ -130,29 +130,29 @@ class Verdict:
 
     @property
     def less_pays_more(self) -> bool:
-        """Whether a tenth or half would have paid more by over 2% of the cap in the last round, on average."""
-        return max(self.gain_of_less.values(), default=0.0) > _CLEARLY
+        """Whether sending half or a tenth would have gained over 2% of the cap on average in the last round."""
+        return max(self.gain_of_less.values(), default=0.0) > _MIN_GAIN
 
     @property
     def remedy(self) -> str:
         """What to do if the model does not fit."""
-        look = "check the reports: some may be wrong"
+        checks = "check the reports: some may be wrong"
         if self.odd:
-            look = f"without the data of {' and '.join(self.odd)} it fits, so check these first"
-        return f"{look}; {self.advice}or learn the model from past days with troth fit"
+            checks = f"without the data of {' and '.join(self.odd)} it fits, so check these first"
+        return f"{checks}; {self.advice}or learn the model from past days with troth fit"
 
     @property
     def supports(self) -> bool:
-        """Whether the fit, what is proved about the rule, and this round support that telling the truth pays best."""
+        """Whether the fit, the proofs and this round all support that telling the truth pays best."""
         return self.word == "fits" and self.most_gained == 0 and not self.warning and not self.less_pays_more
 
     @property
     def stops(self) -> bool:
-        """Whether nothing should be paid before somebody has looked."""
+        """Whether payment should stop until somebody has looked at the reports."""
         return self.word == "does not fit"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         return {
             "model": self.word,
             "stops": self.stops,
@@ -180,10 +180,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class TaskVerdict(Verdict):
-    """What an analyst should know before paying for tasks; ``below_empty`` are those clearly below the empty share.
+    """What an analyst should know before paying for tasks; ``below_empty`` has workers clearly below the empty share.
 
-    ``mean`` is the mean share of the price over all answers, ``empty`` that of answers which say nothing, and ``below``
-    how many workers are below the empty share, clearly or by chance.
+    ``mean`` is the mean share of the price over all answers, ``empty`` that of uninformative answers, and ``below`` the
+    number of workers below the empty share, clearly or by chance.
     """
 
     fit: TaskFit | None
@@ -193,7 +193,7 @@ class TaskVerdict(Verdict):
 
     @property
     def meaning(self) -> str:
-        """What was tested and found, in a sentence."""
+        """The result of the check."""
         fit = self.fit
         if fit is None:
             return f"{self.unchecked}; whether another answer would have earned more is not known"
@@ -212,7 +212,7 @@ class TaskVerdict(Verdict):
 
     @property
     def remedy(self) -> str:
-        """What to do if the model does not expect these labels, or another label would have earned more."""
+        """What to do if labels are not as frequent as expected, or other labels would have earned more."""
         if self.fit is not None and self.fit.contradicts_prior:
             return (
                 f"{self.fit.contradiction}. Set [model] prior and likelihood to what you expected before anybody "
@@ -230,11 +230,11 @@ class TaskVerdict(Verdict):
         if self.fit is None or not self.fit.not_replayed:
             return ""
         names = self.fit.not_replayed
-        some = ", ".join(repr(name) for name in names[:_SHOWN])
+        listing = ", ".join(repr(name) for name in names[:_SHOWN])
         and_more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        many = len(self.fit.frequencies) > MAX_LABELS
-        reason = f"there are more than {MAX_LABELS} labels" if many else f"answered fewer than {MIN_ANSWERS} times"
-        return f". Not checked: what other labels would have earned in place of {some}{and_more}, {reason}"
+        too_many = len(self.fit.frequencies) > MAX_LABELS
+        reason = f"there are more than {MAX_LABELS} labels" if too_many else f"answered fewer than {MIN_ANSWERS} times"
+        return f". Not checked: what other labels would have earned in place of {listing}{and_more}, {reason}"
 
     def __str__(self) -> str:
         return "\n".join(
@@ -258,7 +258,7 @@ class TaskVerdict(Verdict):
 
 @lru_cache(maxsize=64)
 def unchecked_before(campaign: Campaign) -> str:
-    """Return why the model of a campaign cannot be checked on any reports; empty if that is not known before."""
+    """Return why the model of a campaign cannot be checked on any reports; empty if this is not known beforehand."""
     reduction = campaign.request.reduction
     if campaign.task is not None:
         values = "only labels are checked, one per task, and these answers are values"
@@ -274,7 +274,7 @@ def unchecked_before(campaign: Campaign) -> str:
 
 
 def judge(result: Result) -> Verdict:
-    """Check the model on the reports, and compare what everybody is paid with the pay of nothing and of less."""
+    """Check the model on the reports, and compare payments with those of sending nothing or less."""
     below = {}
     for name, payments in result.by_provider.items():
         gap = float(np.mean([payment.empty_share - payment.share for _, payment in payments]))
@@ -290,7 +290,7 @@ def judge(result: Result) -> Verdict:
     better: dict[str, float] = {}
     for replay in replays:
         for name, gain in replay.gains.items():
-            if gain > max(_CLEARLY, better.get(name, 0.0)):
+            if gain > max(_MIN_GAIN, better.get(name, 0.0)):
                 better[name] = gain
     odd = _odd_reports(result) if fit is not None and not fit.plausible else ()
     days = len(result.rounds) if result.campaign.daily else 0
@@ -315,7 +315,7 @@ def judge(result: Result) -> Verdict:
 
 
 def _advice(campaign: Campaign) -> str:
-    """Return what helps if the model does not fit: providers that may differ, or values that are not extreme."""
+    """Return what may help if the model does not fit: varying providers, or less extreme values."""
     if all(declared(model).independent_rows for model in (campaign.model, *campaign.provider_models.values())):
         if not explains_target(campaign.model) and campaign.reading.reduction.columns > 1:
             return "pay for each column in a campaign of its own, with a family whose providers may differ; "
@@ -326,7 +326,7 @@ def _advice(campaign: Campaign) -> str:
 
 
 def _truthful_claim(result: Result) -> Claim | None:
-    """Return what is proved about lies under the rule, for the providers and rows of all reports."""
+    """Return the claim about truthfulness under the rule, for the providers and rows of all reports."""
     try:
         return truthful_claim(result.campaign, setting_of(result.campaign, result.reports), result.reports)
     except FAILURES:
@@ -340,13 +340,13 @@ def _why_untried(result: Result) -> str:
 
 
 def _odd_reports(result: Result) -> tuple[str, ...]:
-    """Return the providers that agree least with their peers, if the model fits without the first or the first two."""
+    """Return one or two providers who agree least with their peers, if the model fits without them."""
     scored = [
         (p.log_pmi, p.provider) for paid_round in result.rounds for p in paid_round.payments if p.log_pmi is not None
     ]
-    least = list(dict.fromkeys(name for _, name in sorted(scored)))
-    for count in range(1, min(_MAX_ODD, len(least) - _MIN_REMAINING) + 1):
-        odd = least[:count]
+    by_agreement = list(dict.fromkeys(name for _, name in sorted(scored)))
+    for count in range(1, min(_MAX_ODD, len(by_agreement) - _MIN_REMAINING) + 1):
+        odd = by_agreement[:count]
         remaining = [report for report in result.reports if report.provider not in odd]
         try:
             with np.errstate(all="ignore"):

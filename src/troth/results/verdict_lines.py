@@ -1,4 +1,4 @@
-"""A verdict in lines of text, from its plain data: on a terminal, and by the client of a service."""
+"""A verdict as lines of text, from its plain data: for terminals, and for clients of a service."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ CHANCE = "one round alone: such gains are often due to chance, even under the ri
 
 
 def lines_of(plain: Mapping[str, Any], providers: int | None = None, checked: str = "", untried: str = "") -> list[str]:
-    """Return the lines of a verdict as `Verdict.to_dict` has it, with its ``meaning``.
+    """Return the lines of a verdict, given the data of `Verdict.to_dict` and its ``meaning``.
 
-    ``providers`` is how many there are, if that is known, ``checked`` on whose reports the model was checked, and
-    ``untried`` why sending less was not tried.
+    ``providers`` is the number of providers, if known, ``checked`` describes the reports that were checked, and
+    ``untried`` is the reason why sending less was not tried.
     """
     lines = [model_line(plain)]
     if checked and plain["days"]:
@@ -48,17 +48,17 @@ def lines_of(plain: Mapping[str, Any], providers: int | None = None, checked: st
 
 
 def model_line(plain: Mapping[str, Any]) -> str:
-    """Return the line that says whether the model fits, and what that means."""
+    """Return the line about the fit of the model."""
     p = "" if plain["p_value"] is None else f" (p = {probability(plain['p_value'])})"
     return f"model                      {plain['model']}{p}: {plain['meaning']}"
 
 
 def listed(names: Mapping[str, float], providers: int | None = None) -> str:
-    """Return the number of names, and those with the largest gaps."""
+    """Return the number of names, and the names with the largest gaps."""
     if not names:
         return "nobody"
-    most = sorted(names.items(), key=lambda item: -item[1])[:_SHOWN]
-    names_text = ", ".join(f"{printable(name)} (by {share(gap, 1)} of the cap)" for name, gap in most)
+    largest = sorted(names.items(), key=lambda item: -item[1])[:_SHOWN]
+    names_text = ", ".join(f"{printable(name)} (by {share(gap, 1)} of the cap)" for name, gap in largest)
     and_more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"{len(names)}{'' if providers is None else f' of {providers}'}: {names_text}{and_more}"
 

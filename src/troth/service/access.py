@@ -1,4 +1,4 @@
-"""Who may do what: every route of the application has a line in one table, or the application does not start."""
+"""Access control: one table has an entry for every route; the application does not start if one is missing."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ HEALTH = {operation.route for operation in OPERATIONS if operation.pool == "heal
 
 
 class AuthenticatedRoute(APIRoute):
-    """A route that does nothing, and reads no body, until its sender is let through."""
+    """A route that authenticates the sender before it reads the body."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the function that answers a request."""
-        answer = super().get_route_handler()
+        handler = super().get_route_handler()
 
-        async def checked(request: Request) -> Response:
+        async def authenticated(request: Request) -> Response:
             request.state.visitor = await identify(request)
-            return await answer(request)
+            return await handler(request)
 
-        return checked
+        return authenticated
 
 
 async def identify(request: Request) -> User | None:
-    """Let a request through if the table allows it, and return who sent it."""
+    """Authenticate a request, check the access table, and return the user, or None for an anonymous visitor."""
     route = request.scope["route"]
-    line = f"{request.method} {route.path}"
-    access: Access = request.app.state.access[line]
-    pool: Pool = "health" if line in request.app.state.health else "reads"
-    user = await threads.run(pool, _sender, request, api=route.path.startswith(PREFIX))
+    entry = f"{request.method} {route.path}"
+    access: Access = request.app.state.access[entry]
+    pool: Pool = "health" if entry in request.app.state.health else "reads"
+    user = await threads.run(pool, _authenticate, request, api=route.path.startswith(PREFIX))
     if not access.roles:
         return user
     if user is None:
@@ -65,13 +65,13 @@ async def identify(request: Request) -> User | None:
 
 @dataclass(frozen=True)
 class AuthenticatedRequest:
-    """A request, and who sent it."""
+    """A request and its sender."""
 
     request: Request
 
     @property
     def visitor(self) -> User | None:
-        """Who asks, if anybody is signed in."""
+        """The user, or None if nobody is signed in."""
         visitor: User | None = self.request.state.visitor
         return visitor
 
@@ -83,24 +83,24 @@ class AuthenticatedRequest:
 
     @property
     def settings(self) -> Settings:
-        """How the service runs."""
+        """The settings of the service."""
         settings: Settings = self.request.app.state.settings
         return settings
 
     @property
     def user(self) -> User:
-        """Who asks, where the access table lets only those in who are signed in."""
+        """The user, on routes that require one."""
         assert self.visitor is not None  # noqa: S101
         return self.visitor
 
     @property
     def source(self) -> str:
-        """The address that it comes from."""
+        """The address of the client."""
         return self.request.client.host if self.request.client is not None else ""
 
 
-def _sender(request: Request, *, api: bool) -> User | None:
-    """Return who sent a request: the API takes tokens alone, the pages take cookies alone."""
+def _authenticate(request: Request, *, api: bool) -> User | None:
+    """Return the sender of a request: the API accepts only tokens, the pages only cookies."""
     store = request.app.state.store
     if api:
         kind, _, secret = request.headers.get("authorization", "").partition(" ")
@@ -112,15 +112,15 @@ def _sender(request: Request, *, api: bool) -> User | None:
         return accounts.user_of_session(tx, secret)
 
 
-def methods_at(path: str, table: Table) -> list[str]:
-    """Return the methods that an address takes."""
-    lines = [line.split(" ", 1) for line in table]
-    address = matching(path, [pattern for _, pattern in lines])
-    return sorted(method for method, pattern in lines if pattern == address)
+def allowed_methods(path: str, table: Table) -> list[str]:
+    """Return the HTTP methods that a path allows."""
+    routes = [route.split(" ", 1) for route in table]
+    matched = matching(path, [pattern for _, pattern in routes])
+    return sorted(method for method, pattern in routes if pattern == matched)
 
 
 def routes_of(app: FastAPI) -> list[str]:
-    """Return every route of an application as the table writes it; what is no plain route, by its kind."""
+    """List the routes of an application as the table writes them; routes without methods have their type instead."""
     routes = []
     for route in app.routes:
         if isinstance(route, Route):
@@ -131,7 +131,7 @@ def routes_of(app: FastAPI) -> list[str]:
 
 
 def check_table(app: FastAPI, table: Table) -> None:
-    """Refuse to start with a route that the table does not have, or the other way round."""
-    routes, lines = set(routes_of(app)), set(table)
-    if routes != lines:
-        raise RuntimeError(f"access table: missing {sorted(routes - lines)}, surplus {sorted(lines - routes)}")
+    """Raise if the table and the routes of the application differ."""
+    routes, entries = set(routes_of(app)), set(table)
+    if routes != entries:
+        raise RuntimeError(f"access table: missing {sorted(routes - entries)}, surplus {sorted(entries - routes)}")

@@ -28,22 +28,22 @@ SETTINGS = "TROTH_SERVICE"
 
 @dataclass(frozen=True)
 class Settings:
-    """How a service runs."""
+    """The settings of a service."""
 
     database: str  # a PostgreSQL URL, or the path of an SQLite file
-    url: str = "http://127.0.0.1:8000"  # where people reach it: links begin with it, and cookies are for it alone
+    url: str = "http://127.0.0.1:8000"  # the public address: links begin with it, and cookies are valid only there
     limits: Limits = field(default_factory=Limits)
-    tick: float = 2.0  # seconds between checks of deadlines; 0 for none
-    require_sandbox: bool = False  # refuse to start where the process that reads uploads cannot be confined
-    hosts: tuple[str, ...] = ()  # names besides the one in the URL, localhost and 127.0.0.1
+    tick: float = 2.0  # seconds between checks of deadlines; 0 turns them off
+    require_sandbox: bool = False  # refuse to start if the process that reads uploads cannot be confined
+    hosts: tuple[str, ...] = ()  # host names besides that of the URL, localhost and 127.0.0.1
 
 
 AS_JSON = TypeAdapter(Settings)
-"""How workers are told the settings."""
+"""Passes the settings to worker processes."""
 
 
 def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
-    """Return the application; its database is brought up to date first."""
+    """Migrate the database and return the application."""
     store = store or Store(settings.database)
     migrate(store)
     for waiting in (READING, COMPUTING):
@@ -65,7 +65,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
         incoming.remove_leftovers(store.spool)
         heads.catch_up(store)
         for waiting in (READING, COMPUTING):
-            waiting.start()  # so that the first upload need not wait for it
+            waiting.start()  # before the first upload needs it
         threads = [
             threading.Thread(target=_repeat, args=(work, failure, settings.tick, stopped), daemon=True)
             for failure, work in background.items()
@@ -78,7 +78,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
         for waiting in (READING, COMPUTING):
             waiting.close()
         for thread in threads:
-            thread.join(5.0)  # what they do is done again after the next start
+            thread.join(5.0)  # unfinished work is repeated after the next start
         store.close()
 
     app = FastAPI(
@@ -92,7 +92,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     )
     app.state.store, app.state.settings = store, settings
     app.state.access, app.state.health = {**API, **pages.ACCESS}, HEALTH | pages.HEALTH
-    app.router.routes.extend(api.mounted().routes)  # matched once; an included router is matched twice
+    app.router.routes.extend(api.mounted().routes)  # with include_router, each request would be matched twice
     pages.add_to(app)
     answer_errors(app)
     check_table(app, app.state.access)
@@ -104,16 +104,16 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
 
 
 def from_environment() -> FastAPI:
-    """Return the application as a worker starts it."""
+    """Return the application, in a worker process."""
     log_to_stderr()
     confinement.hide_memory()
     return create_app(AS_JSON.validate_json(os.environ[SETTINGS]))
 
 
 def _repeat(work: Callable[[], None], failure: str, seconds: float, stopped: threading.Event) -> None:
-    """Do something again and again, in a thread that waits for nobody else."""
+    """Call a function repeatedly, in a thread of its own."""
     while not stopped.wait(seconds):
         try:
             work()
         except Exception:
-            logger.exception("%s; it is tried again", failure)
+            logger.exception("%s; trying again", failure)

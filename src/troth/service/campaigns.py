@@ -1,7 +1,7 @@
-"""Campaigns in the database: their terms, who owns them, and who provides data to them.
+"""Campaigns in the database: their terms, owners and providers.
 
 Terms may change until the first round opens. Then the list of providers and the groups of related ones become part of
-the terms, because caps depend on them, and nothing can change any more.
+the terms, because caps depend on them, and the terms are final.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from troth.service import accounts
 from troth.service.accounts import User, clean_name, new_name
 from troth.service.errors import ConflictError, InvalidError, NotFoundError
 from troth.service.keys import Keys, keys_of
-from troth.service.names import looks
+from troth.service.names import skeletons
 from troth.service.schema import campaigns, members, new_id, reports, rounds
 from troth.service.store import Store, now
 
-_ELSEWHERE = ("source", "format", "engine")  # where files lie: the service is sent its data
-_NAMING = ("data", "model", "history")  # tables that may describe every provider
+_FILE_KEYS = ("source", "format", "engine")  # where files are; the service receives uploads instead
+_PROVIDER_TABLES = ("data", "model", "history")  # tables that may describe providers one by one
 _MAX_TERMS_BYTES = 1 << 20
-_MAX_NUMBERS = 50_000_000  # about a minute's work
-_MAX_TASKS, _MAX_SUMS = 100_000, 2_000_000  # of one worker's file
+_MAX_NUMBERS = 50_000_000  # about a minute of computation
+_MAX_TASKS, _MAX_SUMS = 100_000, 2_000_000  # in one worker's file
 _LATEST = select(campaigns).order_by(campaigns.c.created.desc(), campaigns.c.id)
 _CAMPAIGN = select(campaigns).where(campaigns.c.id == bindparam("called"))
 _MEMBER = select(members).where(
@@ -48,22 +48,23 @@ _MEMBER = select(members).where(
 def create_campaign(
     tx: Connection, user: User, terms: Any, *, publish_at_once: bool = False, share_ledger: bool = False
 ) -> str:
-    """Add a campaign with the tables of a campaign file, commit to its seed, and return its identifier.
+    """Create a campaign from the tables of a campaign file, commit to its seed, and return its identifier.
 
-    Providers see their payments when the analyst publishes a round, or ``publish_at_once``. They may read the ledger,
-    with all statistics in it, only if the analyst says ``share_ledger``, and once everything in it is published.
+    Providers see their payments when the analyst publishes a round, or, with ``publish_at_once``, when it is paid.
+    They may read the ledger, which has everybody's statistics, only with ``share_ledger`` and once every closed round
+    is published.
     """
-    own_terms, names, groups = _own_terms(terms)
+    tables, names, groups = _split_terms(terms)
     key = new_id()
     options = {"publish_at_once": publish_at_once, "share_ledger": share_ledger}
     values = {"id": key, "owner": user.account, "state": "draft", "created": now(), **options}
-    tx.execute(insert(campaigns).values(**values, plain=_committed(tx, own_terms)))
-    _add_named(tx, key, names, groups)
+    tx.execute(insert(campaigns).values(**values, plain=_committed(tx, tables)))
+    _add_members(tx, key, names, groups)
     return key
 
 
 def _committed(tx: Connection, terms: dict[str, Any]) -> str:
-    """Return terms as the tables have them, committed to a secret that is kept outside if their rule draws."""
+    """Return terms as JSON; if the rule draws, they commit to a new secret, which is kept outside the database."""
     text = json.dumps(terms)
     campaign = _checked(text)
     if not campaign.draws:
@@ -77,47 +78,47 @@ def _committed(tx: Connection, terms: dict[str, Any]) -> str:
 
 
 def checked_terms(plain: Any) -> Campaign:
-    """Return the terms as a new campaign would have them, or raise what is wrong with them."""
-    return _checked(json.dumps(_own_terms(plain)[0]))
+    """Return terms as a new campaign would have them, or raise an error that says what is wrong with them."""
+    return _checked(json.dumps(_split_terms(plain)[0]))
 
 
 def change_terms(tx: Connection, user: User, campaign: str, terms: Any) -> None:
-    """Replace the terms of a campaign without rounds; a new seed is drawn and committed to."""
+    """Replace the terms of a campaign without rounds, and commit to a new seed."""
     row = owned(tx, user, campaign, lock=True)
     if row.state != "draft":
         raise ConflictError("terms cannot change once a round has been opened; create a new campaign")
-    own_terms, names, groups = _own_terms(terms)
-    tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(plain=_committed(tx, own_terms)))
+    tables, names, groups = _split_terms(terms)
+    tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(plain=_committed(tx, tables)))
     members_by_name = {member.name: member.id for member in list_members(tx, campaign)}
-    _add_named(tx, campaign, [name for name in names if clean_name(name) not in members_by_name], groups)
+    _add_members(tx, campaign, [name for name in names if clean_name(name) not in members_by_name], groups)
     for name, label in groups.items():
         if clean_name(name) in members_by_name:
             change_group(tx, user, campaign, members_by_name[clean_name(name)], label)
 
 
-def _add_named(tx: Connection, campaign: str, names: Sequence[str], groups: Mapping[str, str]) -> None:
-    """Add the providers that terms name, all in one statement."""
+def _add_members(tx: Connection, campaign: str, names: Sequence[str], groups: Mapping[str, str]) -> None:
+    """Add the providers that the terms name, in one statement."""
     rows: dict[str, dict[str, Any]] = {}
     for name in names:
         clean = new_name(name)
         if clean in rows:
             raise ConflictError(f"name: there is already a provider {clean!r} in this campaign")
-        rows[clean] = {"id": new_id(), "name": clean, "group": _label(groups.get(name))}
+        rows[clean] = {"id": new_id(), "name": clean, "group": _group_label(groups.get(name))}
     if rows:
         reject_similar_names([*rows, *(member.name for member in list_members(tx, campaign) if member.revoked is None)])
-        fixed = {"campaign": campaign, "identity": "named in the campaign file", "created": now()}
-        tx.execute(insert(members), [row | fixed for row in rows.values()])
+        shared = {"campaign": campaign, "identity": "named in the campaign file", "created": now()}
+        tx.execute(insert(members), [row | shared for row in rows.values()])
 
 
 def change_public(tx: Connection, user: User, campaign: str, public: dict[str, Any]) -> None:
-    """Make public data, as the table [public], part of the terms of a campaign without rounds."""
+    """Set the public data, the table [public], in the terms of a campaign without rounds."""
     plain = json.loads(owned(tx, user, campaign, lock=True).plain)
     plain.get("mechanism", {}).pop("commitment", None)
     change_terms(tx, user, campaign, {**plain, "public": public})
 
 
 def owned(tx: Connection, user: User, campaign: str, *, lock: bool = False) -> Row[Any]:
-    """Return a campaign that the user owns; other people's are not found."""
+    """Return a campaign that the user owns; those of others are not found."""
     query = select(campaigns).where(campaigns.c.id == campaign, campaigns.c.owner == user.account)
     row = tx.execute(query.with_for_update(key_share=True) if lock else query).first()
     if row is None or user.role != "analyst":
@@ -126,12 +127,12 @@ def owned(tx: Connection, user: User, campaign: str, *, lock: bool = False) -> R
 
 
 def find_campaign(tx: Connection, campaign: str) -> Row[Any]:
-    """Return a campaign, for the service itself."""
+    """Return a campaign without checking access, for the service itself."""
     return tx.execute(_CAMPAIGN, {"called": campaign}).one()
 
 
 def joined(tx: Connection, user: User, campaign: str) -> tuple[Row[Any], Row[Any]]:
-    """Return a campaign that the user provides data to, and the membership; whoever was revoked may still read."""
+    """Return a campaign that the user provides data to, and the membership; revoked providers may still read."""
     member = tx.execute(_MEMBER, {"of_campaign": campaign, "of_account": user.account}).first()
     if member is None or user.role != "provider":
         raise NotFoundError("there is no such campaign")
@@ -139,12 +140,12 @@ def joined(tx: Connection, user: User, campaign: str) -> tuple[Row[Any], Row[Any
 
 
 def visible(tx: Connection, user: User, campaign: str) -> tuple[Row[Any], Row[Any] | None]:
-    """Return a campaign that the user owns, or one that it provides data to with its membership."""
+    """Return a campaign that the user owns, with None, or provides data to, with the membership."""
     return (owned(tx, user, campaign), None) if user.role == "analyst" else joined(tx, user, campaign)
 
 
 def all_joined(tx: Connection, user: User) -> list[tuple[Row[Any], Row[Any]]]:
-    """Return the campaigns that the user provides data to, the latest first, with the memberships."""
+    """Return the campaigns that the user provides data to, latest first, with the memberships."""
     memberships = tx.execute(select(members).where(members.c.account == user.account))
     by_campaign = {member.campaign: member for member in memberships}
     rows = tx.execute(_LATEST.where(campaigns.c.id.in_(by_campaign)))
@@ -152,19 +153,19 @@ def all_joined(tx: Connection, user: User) -> list[tuple[Row[Any], Row[Any]]]:
 
 
 def list_campaigns(tx: Connection, user: User) -> Sequence[Row[Any]]:
-    """Return the campaigns that the user owns, the latest first."""
+    """Return the campaigns that the user owns, latest first."""
     return tx.execute(_LATEST.where(campaigns.c.owner == user.account)).all()
 
 
 def terms_of(row: Row[Any]) -> Campaign:
-    """Return a campaign's terms, checked."""
+    """Return a campaign's terms."""
     return _parsed(row.plain)
 
 
 def terms_for(terms: Campaign, provider: str) -> dict[str, Any]:
-    """Return the tables of a campaign file without what describes other providers."""
+    """Return the terms that a provider sees, without descriptions of other providers."""
     plain = {
-        part: {key: value for key, value in table.items() if key != "providers" or part not in _NAMING}
+        part: {key: value for key, value in table.items() if key != "providers" or part not in _PROVIDER_TABLES}
         for part, table in terms.plain.items()
         if part not in ("groups", "weights")
     }
@@ -174,7 +175,7 @@ def terms_for(terms: Campaign, provider: str) -> dict[str, Any]:
 
 
 def digest_of_terms(terms: Campaign, provider: str) -> str:
-    """Return the digest of the terms as a provider sees them; most see the same."""
+    """Return the digest of the terms as a provider sees them; it is cached, since most providers see the same."""
     return _digest_of_terms(terms, provider if provider in _models_of(terms) else "")
 
 
@@ -188,46 +189,46 @@ def _models_of(terms: Campaign) -> Mapping[str, Any]:
 
 
 def secret_of(keys: Keys, row: Row[Any]) -> Secret | None:
-    """Return the secret that a campaign's commitment was made of."""
+    """Return the secret that a campaign's terms commit to, or None."""
     commitment = terms_of(row).commitment
     return None if commitment is None else keys.secret(commitment)
 
 
 def add_member(tx: Connection, user: User, campaign: str, name: str, identity: str, group: str | None = None) -> str:
-    """Add a provider, and return the membership's identifier.
+    """Add a provider and return the membership's identifier.
 
-    ``identity`` says how the analyst verified who this is: an address, a contract, a registration. Related providers
-    share the label of their ``group``: they are not compared with each other and share one cap.
+    ``identity`` records how the analyst verified who this is: an address, a contract, a registration. Related
+    providers have the same ``group``: they are not compared with each other and share one cap.
     """
     row = owned(tx, user, campaign, lock=True)
     if row.state != "draft":
         raise ConflictError(
-            "providers cannot be added once a round has been opened, because everybody's cap depends on their number"
+            "providers cannot be added once a round has been opened, because every cap depends on their number"
         )
     name = new_name(name)
     for other in list_members(tx, campaign):
         if "".join(other.name.split()).casefold() == "".join(name.split()).casefold():
             differs = "" if other.name == name else ", and names must differ by more than capitals and spaces"
             raise ConflictError(f"name: there is already a provider {other.name!r} in this campaign{differs}")
-        if other.revoked is None and not looks(name).isdisjoint(looks(other.name)):
+        if other.revoked is None and not skeletons(name).isdisjoint(skeletons(other.name)):
             raise ConflictError(f"name: {name!r} looks like {other.name!r}, a provider of this campaign; change it")
     key = new_id()
-    values = {"identity": clean_name(identity, "identity", 200), "group": _label(group), "created": now()}
+    values = {"identity": clean_name(identity, "identity", 200), "group": _group_label(group), "created": now()}
     tx.execute(insert(members).values(id=key, campaign=campaign, name=name, **values))
     return key
 
 
 def change_group(tx: Connection, user: User, campaign: str, member: str, group: str | None) -> None:
-    """Put a provider into a group of related ones, or take it out."""
+    """Put a provider into a group of related ones, or remove it from its group."""
     row = owned(tx, user, campaign, lock=True)
     find_member(tx, campaign, member)
     if row.state != "draft":
         raise ConflictError("groups cannot change once a round has been opened, because caps depend on them")
-    tx.execute(update(members).where(members.c.id == member).values(group=_label(group)))
+    tx.execute(update(members).where(members.c.id == member).values(group=_group_label(group)))
 
 
 def list_members(tx: Connection, campaign: str) -> Sequence[Row[Any]]:
-    """Return a campaign's providers by name."""
+    """Return a campaign's providers, sorted by name."""
     return tx.execute(select(members).where(members.c.campaign == campaign).order_by(members.c.name)).all()
 
 
@@ -240,7 +241,7 @@ def find_member(tx: Connection, campaign: str, member: str) -> Row[Any]:
 
 
 def invite(tx: Connection, user: User, campaign: str, member: str) -> str:
-    """Return the secret of a new one-time link for a provider who has no account here yet."""
+    """Return the secret of a new one-time link for a provider that has not joined yet."""
     owned(tx, user, campaign)
     row = find_member(tx, campaign, member)
     if row.revoked is not None:
@@ -251,7 +252,7 @@ def invite(tx: Connection, user: User, campaign: str, member: str) -> str:
 
 
 def invited_to(tx: Connection, secret: str) -> tuple[Row[Any], Row[Any]]:
-    """Return the campaign and the membership that an unused invitation is for; it stays unused."""
+    """Return the campaign and the membership of an invitation, without using it up."""
     link = accounts.find_link(tx, secret)
     if link.kind != "invitation":
         raise NotFoundError("this link signs in: open it as it was sent to you")
@@ -260,9 +261,9 @@ def invited_to(tx: Connection, secret: str) -> tuple[Row[Any], Row[Any]]:
 
 
 def revoke(tx: Connection, user: User, campaign: str, member: str) -> None:
-    """Revoke a provider: it can send no more data, and what it sent to an open round is withdrawn.
+    """Revoke a provider: it can send no more data, and its report to an open round is withdrawn.
 
-    Its reports to closed rounds stay, and nobody's cap changes.
+    Its reports to closed rounds stay, and no cap changes.
     """
     owned(tx, user, campaign, lock=True)
     if find_member(tx, campaign, member).revoked is None:
@@ -274,7 +275,7 @@ def revoke(tx: Connection, user: User, campaign: str, member: str) -> None:
 
 
 def prepare(store: Store, user: User, campaign: str) -> None:
-    """Try out the terms of a draft, outside any transaction: opening its first round then takes no time."""
+    """Rehearse the payments of a draft outside any transaction, so that opening its first round is fast."""
     with store.read() as tx:
         row = owned(tx, user, campaign)
         plain = _with_members(tx, row) if row.state == "draft" else None
@@ -283,7 +284,7 @@ def prepare(store: Store, user: User, campaign: str) -> None:
 
 
 def freeze(tx: Connection, row: Row[Any]) -> Campaign:
-    """Make the providers and their groups part of the terms: from now on nothing changes."""
+    """Add the providers and their groups to the terms, which are final from now on."""
     text = json.dumps(_with_members(tx, row))
     campaign = _payable_terms(text)
     tx.execute(update(campaigns).where(campaigns.c.id == row.id).values(plain=text, state="running"))
@@ -292,12 +293,13 @@ def freeze(tx: Connection, row: Row[Any]) -> Campaign:
 
 def reject_similar_names(names: Iterable[str]) -> None:
     """Raise if two different names look alike."""
-    looking: dict[str, str] = {}
+    by_skeleton: dict[str, str] = {}
     for name in names:
-        for look in looks(name):
-            if looking.setdefault(look, name) != name:
+        for skeleton in skeletons(name):
+            other = by_skeleton.setdefault(skeleton, name)
+            if other != name:
                 raise ConflictError(
-                    f"the names {looking[look]!r} and {name!r} look alike; revoke one, and add it under another name"
+                    f"the names {other!r} and {name!r} look alike; revoke one, and add it under another name"
                 )
 
 
@@ -319,7 +321,7 @@ def _with_members(tx: Connection, row: Row[Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def _payable_terms(text: str) -> Campaign:
-    """Return terms with which reports can be paid."""
+    """Parse terms and check that reports can be paid under them."""
     campaign = _checked(text)
     try:
         _reject_long_computation(campaign)
@@ -335,7 +337,7 @@ def _payable_terms(text: str) -> Campaign:
 
 
 def _reject_long_computation(campaign: Campaign) -> None:
-    """Refuse terms whose payments would keep everybody else waiting."""
+    """Reject terms whose payments would take too long to compute."""
     draws, width = campaign.rule.peer_draws, campaign.request.reduction.width
     numbers = draws * len(campaign.providers) * width
     if numbers > _MAX_NUMBERS:
@@ -347,8 +349,8 @@ def _reject_long_computation(campaign: Campaign) -> None:
         )
 
 
-def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
-    """Return terms without what the service decides itself, the providers that they name, and their groups."""
+def _split_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
+    """Validate terms; return them without what the service decides, the providers that they name, and their groups."""
     if not isinstance(plain, dict) or not all(isinstance(plain.get(part, {}), dict) for part in TABLES):
         raise InvalidError("terms: must be the tables of a campaign file, such as campaign, model, mechanism, data")
     try:
@@ -365,7 +367,7 @@ def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
         problem = "the service draws the seed and publishes its hash; remove it"
         raise InvalidError.in_terms("mechanism", "commitment", problem)
     for part in ("data", "history"):
-        for key in _ELSEWHERE:
+        for key in _FILE_KEYS:
             terms.get(part, {}).pop(key, None)
     terms.setdefault("data", {}).setdefault("provider", "provider")
     campaign = _checked(json.dumps(terms))
@@ -376,7 +378,7 @@ def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
 
 
 def _checked(text: str) -> Campaign:
-    """Return terms, as the tables have them, that the service can settle."""
+    """Parse terms in JSON, and check that the service can settle them."""
     try:
         campaign = _parsed(text)
     except TrothError as error:
@@ -391,17 +393,17 @@ def _checked(text: str) -> Campaign:
 
 
 def _check_tasks(campaign: Campaign) -> None:
-    """Refuse tasks whose cost nobody could predict, or that one worker could take: workers send their own files."""
+    """Reject tasks of unlimited cost or number: workers upload their own files, with items that they choose."""
     if not campaign.budget:
         problem = "is missing; workers see it: give at least price × [limits] tasks × number of workers"
         raise InvalidError.in_terms("campaign", "budget", problem)
     if campaign.price is None:
         problem = "is missing; name the most that one answer can earn: otherwise made-up items share the budget"
         raise InvalidError.in_terms("campaign", "price", problem)
-    most = min(_MAX_TASKS, _MAX_SUMS // campaign.request.reduction.width)
-    if campaign.max_tasks is None or campaign.max_tasks > most:
-        wrong = "is missing" if campaign.max_tasks is None else f"is {campaign.max_tasks:,}"
-        problem = f"{wrong}; set how many tasks one worker may report on, at most {most:,}"
+    limit = min(_MAX_TASKS, _MAX_SUMS // campaign.request.reduction.width)
+    if campaign.max_tasks is None or campaign.max_tasks > limit:
+        current = "is missing" if campaign.max_tasks is None else f"is {campaign.max_tasks:,}"
+        problem = f"{current}; set how many tasks one worker may report on, at most {limit:,}"
         raise InvalidError.in_terms("limits", "tasks", problem)
 
 
@@ -410,5 +412,5 @@ def _parsed(plain: str) -> Campaign:
     return Campaign.from_dict(json.loads(plain))
 
 
-def _label(group: str | None) -> str | None:
+def _group_label(group: str | None) -> str | None:
     return None if group is None or not group.strip() else clean_name(group, "group")

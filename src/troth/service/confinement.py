@@ -1,9 +1,9 @@
-"""The permissions that a process gives up before it reads untrusted data, as far as the kernel allows it.
+"""Permissions that a process gives up before it reads untrusted data, as far as the kernel supports it.
 
-No administrator's powers (its own user namespace), no files but those to be read (Landlock), and no system
-call but those that parsing and computing were seen to make (seccomp): memory, threads, the clock, and reading. So it
-has no network, no other program, no child, no signal, no change to any file. These are Linux system calls without a
-library of their own, so most are called by number. What the kernel does not have is reported, not assumed.
+The process gives up the rights of an administrator (with its own user namespace), all files but those that it reads
+(Landlock), and all system calls but those that parsing and computing make (seccomp): memory, threads, the clock and
+reading. Then it can open no connection, start no program or child, send no signal and change no file. These Linux
+system calls have no library of their own, so most are called by number. Whatever the kernel lacks is reported.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _NO_NEW_PRIVILEGES, _DUMPABLE, _SECCOMP, _FILTER_MODE = 38, 4, 22, 2  # of prctl
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # of Landlock, the same on every architecture
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # of Landlock, on every architecture
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
-_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}  # how many rights on files Landlock governs from which version on
-_PORTS, _SCOPES = 3, 3  # to bind and connect, from version 4 on; abstract sockets and signals, from 6 on
+_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}  # how many rights on files Landlock governs, from each version on
+_PORTS, _SCOPES = 3, 3  # bind and connect, from version 4 on; abstract sockets and signals, from 6 on
 _NEW_USERS = 0x10000000  # flag of unshare: a user namespace
 _REFUSED, _UNKNOWN = 0x00050000 | 1, 0x00050000 | 38  # EPERM, and ENOSYS, after which libraries try another call
 _ALLOWED, _KILLED = 0x7FFF0000, 0x80000000
@@ -38,55 +38,55 @@ clock_getres 229 114, clock_nanosleep 230 115, exit_group 231 94, mbind 237 235,
 readlinkat 267 78, faccessat 269 48, set_robust_list 273 99, prlimit64 302 261, getcpu 309 168, getrandom 318 278,
 membarrier 324 283, statx 332 291, rseq 334 293, faccessat2 439 439
 """
-_CLONE3 = 435  # its flags are out of a filter's sight; after ENOSYS, libraries call clone
-_TO_WRITE = 0o1 | 0o2 | 0o100 | 0o1000 | 0o20000000  # flags of open: write, create, truncate, make a nameless file
+_CLONE3 = 435  # a filter cannot see its flags; after ENOSYS, libraries call clone
+_TO_WRITE = 0o1 | 0o2 | 0o100 | 0o1000 | 0o20000000  # flags of open: write, create, truncate, unnamed file
 _CONDITIONS: dict[str, tuple[int, int, tuple[int, ...]]] = {
     "open": (1, _TO_WRITE, ()),
     "openat": (2, _TO_WRITE, ()),
     "clone": (0, 0, (0x3D0F00, 0x7D0F00)),  # a thread, as glibc and musl start one
     "ioctl": (1, 0, (0x5401,)),  # is it a terminal?
-    "fcntl": (1, 0, (1, 2, 3)),  # flags of a handle; no locks, no owner who is sent signals
+    "fcntl": (1, 0, (1, 2, 3)),  # flags of a descriptor; no locks, no owner that receives signals
     "prlimit64": (0, 0, (0,)),  # its own limits
 }
-"""Which argument of a call may not have which bits, and which values it must have, if any are listed."""
+"""Conditions on calls: which argument is checked, its forbidden bits, and its allowed values if any are listed."""
 CALLS: dict[str, dict[str, int]] = {machine: {} for machine in _ARCHITECTURES}
-"""The numbers of the system calls that are allowed, by architecture and name."""
+"""Numbers of the allowed system calls, by architecture and name."""
 for _entry in _TABLE.replace("\n", " ").split(","):
     _name, *_numbers = _entry.split()
     for _machine, _number in zip(CALLS, _numbers, strict=True):
-        if _number != "-":  # newer architectures have only the call that replaces it
+        if _number != "-":  # this architecture has only the call that replaces it
             CALLS[_machine][_name] = int(_number)
-_lacking: list[str] = []
+_unavailable: list[str] = []
 
 
 def confine(files: Iterable[Path], private: Iterable[Path] = ()) -> None:
-    """Give up all but reading some files and the installed modules; for good, and for every thread.
+    """Give up everything but reading ``files`` and the installed modules, for good and in every thread.
 
-    A module's folder that contains a ``private`` file or folder, such as the database or the working folder, is not
-    read.
+    A folder of modules that contains a ``private`` file or folder, such as the database or the working folder, is not
+    readable.
     """
     system = ctypes.CDLL(None, use_errno=True)
     system.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    _lacking.clear()
+    _unavailable.clear()
     if system.unshare(_NEW_USERS) != 0:
-        _lacking.append("user: the kernel allows no user namespace, so uploads are read with the service's rights")
-    own = Path(f"/proc/{os.getpid()}")
-    if not _only_read(system, [*files, *_modules([*private, Path.cwd()]), *([own] if own.exists() else [])]):
-        _lacking.append("files: the kernel has no Landlock, so an upload could read whatever the service can read")
+        _unavailable.append("user: the kernel allows no user namespace, so uploads are read with the service's rights")
+    process = Path(f"/proc/{os.getpid()}")
+    if not _only_read(system, [*files, *_modules([*private, Path.cwd()]), *([process] if process.exists() else [])]):
+        _unavailable.append("files: the kernel has no Landlock, so an upload could read whatever the service can read")
     if not _allow_calls(system):
-        _lacking.append(
+        _unavailable.append(
             "calls: the kernel does not accept the seccomp filter, so an upload could open connections, start "
             "programs, and change or signal whatever the service can"
         )
 
 
 def missing() -> list[str]:
-    """Return what this process should have given up but could not."""
-    return list(_lacking)
+    """Return the permissions that this process could not give up, and the consequences."""
+    return list(_unavailable)
 
 
 def _modules(private: list[Path]) -> list[Path]:
-    """Return the folders of Python, its modules and the libraries they load, without those that hold private files."""
+    """Return the folders of Python, its modules and the libraries they load, except those with private files."""
     libraries = {f"{prefix}/{lib}" for prefix in (sys.prefix, sys.base_prefix, "/usr") for lib in ("lib", "lib64")}
     purposes = ("stdlib", "platstdlib", "purelib", "platlib")
     installed = libraries | {"/lib", "/lib64", *(sysconfig.get_path(purpose) for purpose in purposes)}
@@ -94,16 +94,16 @@ def _modules(private: list[Path]) -> list[Path]:
     readable = []
     for path in map(Path, sorted({*installed, *single, *filter(None, sys.path)})):
         folder = path.resolve()
-        within = [place for place in private if folder in (place, *place.parents)]
-        if within and str(path) in installed:
-            _lacking.append(f"modules: {within[0]} lies in {path}, which reading files needs; move it elsewhere")
-        elif not within and folder.exists():
+        exposed = [place for place in private if folder in (place, *place.parents)]
+        if exposed and str(path) in installed:
+            _unavailable.append(f"modules: {exposed[0]} lies in {path}, which reading files needs; move it elsewhere")
+        elif not exposed and folder.exists():
             readable.append(folder)
     return readable
 
 
 def hide_memory() -> None:
-    """Keep other processes of the same user from reading this one's memory; the administrator still can."""
+    """Keep other processes of the same user from reading this one's memory; root still can."""
     ctypes.CDLL(None).prctl(_DUMPABLE, 0, 0, 0, 0)
 
 
@@ -142,23 +142,23 @@ def _allow_calls(system: ctypes.CDLL) -> bool:
 
 
 def _program(architecture: int, calls: dict[str, int]) -> bytes:
-    """Return the filter, in the kernel's small language: load a word, compare and jump, return."""
-    load, equal, any_bit, give = 0x20, 0x15, 0x45, 0x06
+    """Return the filter as a BPF program: load a word, compare and jump, return."""
+    load, equal, any_bit, finish = 0x20, 0x15, 0x45, 0x06
     lines = [
         (load, 0, 0, 4),  # the architecture
         (equal, 1, 0, architecture),
-        (give, 0, 0, _KILLED),
+        (finish, 0, 0, _KILLED),
         (load, 0, 0, 0),  # the number of the call
         (equal, 0, 1, _CLONE3),
-        (give, 0, 0, _UNKNOWN),
+        (finish, 0, 0, _UNKNOWN),
     ]
     for name, number in calls.items():
         argument, forbidden, values = _CONDITIONS.get(name, (0, 0, ()))
-        tests = [(load, 0, 0, 16 + 8 * argument)] if name in _CONDITIONS else []  # its lower half: all are 32 bits wide
+        tests = [(load, 0, 0, 16 + 8 * argument)] if name in _CONDITIONS else []  # its lower half: all have 32 bits
         if forbidden:
-            tests += [(any_bit, 0, 1, forbidden), (give, 0, 0, _REFUSED)]
+            tests += [(any_bit, 0, 1, forbidden), (finish, 0, 0, _REFUSED)]
         for value in values:
-            tests += [(equal, 0, 1, value), (give, 0, 0, _ALLOWED)]
-        tests.append((give, 0, 0, _REFUSED if values else _ALLOWED))
+            tests += [(equal, 0, 1, value), (finish, 0, 0, _ALLOWED)]
+        tests.append((finish, 0, 0, _REFUSED if values else _ALLOWED))
         lines += [(equal, 0, len(tests), number), *tests]
-    return b"".join(struct.pack("=HBBI", *line) for line in [*lines, (give, 0, 0, _REFUSED)])
+    return b"".join(struct.pack("=HBBI", *line) for line in [*lines, (finish, 0, 0, _REFUSED)])

@@ -1,4 +1,4 @@
-"""What the service refuses, as types that know their HTTP status."""
+"""Errors of the service, with their HTTP status."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ForbiddenError(RefusedError):
 
 
 class NotFoundError(RefusedError):
-    """There is no such thing, or it is somebody else's: both look the same."""
+    """The object does not exist or belongs to somebody else: both look the same."""
 
     status = 404
 
@@ -38,9 +38,9 @@ class ConflictError(RefusedError):
 
 
 class InvalidError(RefusedError):
-    """What was sent cannot be used; the message names the field and the remedy.
+    """The request is invalid; the message names the field and the remedy.
 
-    ``section`` and ``key`` say where the mistake is, if it is in a campaign's terms.
+    ``section`` and ``key`` locate a mistake in a campaign's terms.
     """
 
     status = 422
@@ -51,12 +51,12 @@ class InvalidError(RefusedError):
 
     @classmethod
     def in_terms(cls, section: str, key: str, problem: str) -> Self:
-        """Return a mistake under a key of a campaign's terms."""
+        """Return the error for a key of a campaign's terms."""
         return cls(f"[{section}] {key}: {problem}", section=section, key=key)
 
     @classmethod
     def of(cls, error: TrothError) -> Self:
-        """Return the same mistake as a refusal of the service."""
+        """Convert an error of Troth into one of the service."""
         return cls(str(error), section=getattr(error, "section", None), key=getattr(error, "key", None))
 
 
@@ -67,11 +67,11 @@ class RateLimitError(RefusedError):
 
 
 class UnavailableError(RefusedError):
-    """The service cannot do its work now."""
+    """The service cannot handle the request now."""
 
     status = 503
 
 
 def status_of(error: TrothError) -> int:
-    """Return the HTTP status of an error; what Troth itself refuses is invalid."""
+    """Return the HTTP status of an error; by default the input is invalid."""
     return int(getattr(error, "status", InvalidError.status))

@@ -1,9 +1,9 @@
-"""Heads of ledgers: signed, noted outside the database, and published, so that nobody can be shown two histories.
+"""Heads of ledgers: signed, stored outside the database, and published, so that nobody can be shown two histories.
 
-The lines of a ledger are the leaves of a tree. A head is its root, signed; for two heads, a short proof shows that the
-later ledger begins with the earlier one. A database that was edited, or restored from an older copy, no longer
-continues the last head that was signed: then nothing is paid until the operator begins a new epoch, and everybody is
-warned of that.
+The lines of a ledger are the leaves of a Merkle tree. A head is its root, signed; for two heads, a short proof shows
+that the later ledger begins with the earlier one. A database that was edited, or restored from an older copy, no longer
+continues the last signed head: then nothing is paid until the operator begins a new epoch, which everybody is warned
+about.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from troth.service.store import Store, now
 
 logger = logging.getLogger("troth.service")
 TARGETS = "TROTH_PUBLISH_HEADS"
-"""Has the files and addresses that heads are published to, as a list in JSON."""
+"""The environment variable with the files and addresses that heads are published to, as a list in JSON."""
 
 
 def check_continues(keys: Keys, campaign: str, ledger: Ledger) -> None:
-    """Raise if a ledger does not begin with the lines whose head was signed last."""
+    """Raise if a ledger does not begin with the lines of the last signed head."""
     signed = keys.heads(campaign)
     if not signed:
         return
@@ -42,13 +42,13 @@ def check_continues(keys: Keys, campaign: str, ledger: Ledger) -> None:
     if len(leaves) < last["lines"] or root(leaves) != last["root"]:
         raise LedgerError(
             f"the database's ledger is not the one whose head was signed at {last['time']} ({last['lines']} "
-            f"lines; here are {len(ledger.lines)}): it was edited, or an older copy was restored. Restore the newest "
-            f"copy, or continue from this one with: troth service new-epoch {campaign}"
+            f"lines; this one has {len(ledger.lines)}): it was edited, or an older copy was restored. Restore the "
+            f"newest copy, or continue from this one with: troth service new-epoch {campaign}"
         )
 
 
 def record_seeds(keys: Keys, terms: Campaign, ledger: Ledger) -> None:
-    """Note which seeds a campaign's secret has made, and refuse others than those that were noted before."""
+    """Record the seeds that a campaign's secret has made, and reject any that differ from earlier records."""
     if terms.commitment is not None:
         keys.record_use(terms.commitment, used_seeds(ledger))
 
@@ -56,15 +56,15 @@ def record_seeds(keys: Keys, terms: Campaign, ledger: Ledger) -> None:
 def sign_head(keys: Keys, campaign: str, ledger: Ledger) -> None:
     """Sign and publish the head of a ledger that has grown, once its lines are stored."""
     signed = keys.heads(campaign)
-    before, epoch = (signed[-1]["lines"], signed[-1]["epoch"]) if signed else (0, 1)
+    signed_lines, epoch = (signed[-1]["lines"], signed[-1]["epoch"]) if signed else (0, 1)
     for lines, entry in enumerate(ledger.entries, 1):
         last = lines == len(ledger.entries)
-        if lines > before and (last or entry["entry"] == "close"):  # of several rounds, each may be published by itself
+        if lines > signed_lines and (last or entry["entry"] == "close"):  # each round can be published by itself
             _add(keys, campaign, ledger if last else Ledger.from_lines(ledger.lines[:lines]), epoch)
 
 
 def catch_up(store: Store) -> None:
-    """Sign the heads of ledgers that a killed process had stored and not signed."""
+    """Sign the heads of ledgers that a killed process stored but did not sign."""
     with store.read() as tx:
         sizes = select(ledger_lines.c.campaign, func.count()).group_by(ledger_lines.c.campaign)
         for campaign, lines in tx.execute(sizes).all():
@@ -80,18 +80,18 @@ def catch_up(store: Store) -> None:
 
 
 def new_epoch(keys: Keys, campaign: str, ledger: Ledger) -> dict[str, Any]:
-    """Go on from a ledger that does not continue the last head: everybody who has seen one is warned."""
+    """Continue from a ledger that does not match the last head; everybody who has seen that head is warned."""
     signed = keys.heads(campaign)
     return _add(keys, campaign, ledger, signed[-1]["epoch"] + 1 if signed else 1)
 
 
 def last_head(keys: Keys, campaign: str, lines: int) -> dict[str, Any] | None:
-    """Return the last head of at most that many lines."""
+    """Return the last head with at most ``lines`` lines."""
     return next((head for head in reversed(keys.heads(campaign)) if head["lines"] <= lines), None)
 
 
-def shown_head(keys: Keys, campaign: str, ledger: Ledger, lines: int, since: int) -> dict[str, Any] | None:
-    """Return the last head of at most that many lines, with the proof that it continues an earlier one."""
+def head_with_proof(keys: Keys, campaign: str, ledger: Ledger, lines: int, since: int) -> dict[str, Any] | None:
+    """Return the last head with at most ``lines`` lines, and the proof that it continues the one with ``since``."""
     head = last_head(keys, campaign, lines)
     if head is None:
         return None
@@ -108,7 +108,7 @@ def _add(keys: Keys, campaign: str, ledger: Ledger, epoch: int) -> dict[str, Any
 
 
 def _publish(target: str, head: dict[str, Any]) -> None:
-    """Append a head to a file, or send it to an address; a failure is logged and stops no payment."""
+    """Append a head to a file, or send it to an address; failures are logged and stop no payment."""
     line = json.dumps(head, sort_keys=True).encode() + b"\n"
     try:
         if target.startswith(("https://", "http://")):

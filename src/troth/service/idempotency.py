@@ -1,4 +1,4 @@
-"""Idempotency keys: a repeated request is executed once and gets the same bytes back."""
+"""Idempotency keys: a repeated request is executed once and gets the same response."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from troth.service.schema import replies
 from troth.service.store import Store, after, now, queue
 
 KEPT_DAYS = 7
-MAX_REPLIES, MAX_BYTES = 10_000, 64 << 20  # stored for one account
+MAX_REPLIES, MAX_BYTES = 10_000, 64 << 20  # stored per account
 
 
 class Reply(NamedTuple):
-    """What a request is answered with: a status, and JSON."""
+    """A response: its status and its JSON body."""
 
     status: int
     body: bytes
 
 
 class KeyedRequest(NamedTuple):
-    """What identifies a request: who sends it, under which key, and a digest of its content."""
+    """The identity of a request: its sender, its idempotency key, and a digest of its content."""
 
     account: str
     key: str
@@ -32,7 +32,7 @@ class KeyedRequest(NamedTuple):
 
 
 def earlier_reply(store: Store, request: KeyedRequest | None) -> Reply | None:
-    """Return the stored reply to a request, if there is one; refuse another request under its key."""
+    """Return the stored reply to a request, if there is one; reject a different request with the same key."""
     if request is None:
         return None
     with store.read() as tx:
@@ -49,13 +49,13 @@ def _stored(tx: Connection, request: KeyedRequest) -> Reply | None:
     return Reply(reply.status, bytes(reply.body))
 
 
-def replied(tx: Connection, account: str, key: str) -> bool:
-    """Return whether any request was answered under a key."""
+def was_answered(tx: Connection, account: str, key: str) -> bool:
+    """Return whether any request with this key was answered."""
     return tx.scalar(select(replies.c.status).where(replies.c.account == account, replies.c.key == key)) is not None
 
 
 def answer_once(store: Store, request: KeyedRequest | None, work: Callable[[Connection], Reply]) -> Reply:
-    """Do something and store the reply, in one transaction; if it was done before, only repeat the reply."""
+    """Do the work and store the reply in one transaction, or return the reply that was stored before."""
     with store.write() as tx:
         if request is not None:
             queue(tx, f"{request.account} {request.key}")
@@ -71,7 +71,7 @@ def answer_once(store: Store, request: KeyedRequest | None, work: Callable[[Conn
             sizes = func.count(), func.coalesce(func.sum(func.length(replies.c.body)), 0)
             count, size = tx.execute(select(*sizes).where(replies.c.account == request.account)).one()
             if count >= MAX_REPLIES or size + len(reply.body) > MAX_BYTES:
-                most = f"{MAX_REPLIES:,} times, or for {MAX_BYTES >> 20} MiB of answers,"
-                raise RateLimitError(f"Idempotency-Key: you have used it {most} in {KEPT_DAYS} days; use fewer keys")
+                quota = f"{MAX_REPLIES:,} times, or for {MAX_BYTES >> 20} MiB of answers,"
+                raise RateLimitError(f"Idempotency-Key: you have used it {quota} in {KEPT_DAYS} days; use fewer keys")
             tx.execute(insert(replies).values(**request._asdict(), created=now(), **reply._asdict()))
         return reply

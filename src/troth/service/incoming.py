@@ -1,4 +1,4 @@
-"""Uploads on their way in: streamed to a file, no larger than allowed, and queued to be read."""
+"""Incoming uploads: streamed to a file up to a size limit, and queued for reading."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from starlette.datastructures import UploadFile
 
 from troth.service import campaigns, rounds, threads, upload_queue
 from troth.service.accounts import User
-from troth.service.idempotency import replied
+from troth.service.idempotency import was_answered
 from troth.service.store import Store, timestamp
 from troth.service.uploads import Limits, UnmeasuredReportError, Upload, UploadError, holds_statistics, read_upload
 
 STATISTICS = "statistics.json"
-"""The file name of statistics that were sent without one."""
+"""The file name of statistics that are sent without one."""
 _PREFIX = "troth-upload-"
 READ_TIMEOUT = 20.0
-"""Seconds that a request waits for its upload to be read; then it is told that the upload was received."""
-_MAX_READ_SECONDS = 3600.0  # seconds; reading an upload never takes this long
+"""Seconds that a request waits for its upload to be read; then the response only confirms that it was received."""
+_MAX_READ_SECONDS = 3600.0  # reading an upload never takes this long
+_tasks: set[asyncio.Task[None]] = set()  # keeps a reference to each until it ends
 
 
 def remove_leftovers(*folders: Path) -> None:
-    """Remove uploads that a killed service has left behind; those that are on their way are younger."""
+    """Remove uploads that a killed service left behind; those in progress are younger."""
     searched = (Path(tempfile.gettempdir()), *folders)
     for leftover in [path for folder in searched for path in folder.glob(f"{_PREFIX}*")]:
         with suppress(OSError):
-            about = leftover.lstat()
-            if about.st_uid != os.getuid() or time.time() - about.st_mtime < _MAX_READ_SECONDS:
+            status = leftover.lstat()
+            if status.st_uid != os.getuid() or time.time() - status.st_mtime < _MAX_READ_SECONDS:
                 continue
             if leftover.is_dir() and not leftover.is_symlink():
                 shutil.rmtree(leftover)
@@ -44,17 +45,17 @@ def remove_leftovers(*folders: Path) -> None:
                 leftover.unlink()
 
 
-def check_welcome(store: Store, user: User, campaign: str, number: int, key: str | None = None) -> None:
-    """Refuse an upload before any of it is read, unless it is sent again under a key that was answered before."""
+def check_upload_allowed(store: Store, user: User, campaign: str, number: int, key: str | None = None) -> None:
+    """Reject an upload to a closed round before reading it, unless it repeats a request that was answered."""
     with store.read() as tx:
-        if key is None or not replied(tx, user.account, key):
+        if key is None or not was_answered(tx, user.account, key):
             _, member = campaigns.joined(tx, user, campaign)
             rounds.check_open(rounds.find_round(tx, campaign, number), member)
 
 
 @asynccontextmanager
 async def stored(stream: AsyncIterable[bytes], limits: Limits, folder: Path) -> AsyncIterator[Path]:
-    """Store a stream of bytes in a file for as long as it is needed."""
+    """Store a stream of bytes in a temporary file."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
     path, size = Path(name), 0
@@ -71,7 +72,7 @@ async def stored(stream: AsyncIterable[bytes], limits: Limits, folder: Path) -> 
 
 
 async def blocks_of(file: UploadFile) -> AsyncIterator[bytes]:
-    """Yield a file of a form."""
+    """Yield the blocks of a file in a form."""
     while block := await file.read(1 << 20):
         yield block
 
@@ -84,7 +85,7 @@ def arrival(path: Path) -> str:
 def read_statistics(
     store: Store, user: User, campaign: str, number: int, path: Path, name: str, limits: Limits
 ) -> Upload | None:
-    """Read an upload at once if that takes no time: statistics that are no larger than others before them."""
+    """Read an upload immediately if it has statistics no larger than earlier ones; otherwise return None."""
     with store.read() as tx:
         row, member = campaigns.joined(tx, user, campaign)
         round_row = rounds.find_round(tx, campaign, number)
@@ -99,7 +100,7 @@ def read_statistics(
 
 
 async def read_soon(store: Store, limits: Limits, identifier: str) -> Row[Any]:
-    """Have uploads read, fairly, and return this one's row once it is read or refused, or when patience ends."""
+    """Have queued uploads read; return the row of this one once it is read or refused, or after `READ_TIMEOUT`."""
     task = asyncio.create_task(threads.run("parsing", upload_queue.read_all, store, limits))
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)
@@ -120,6 +121,3 @@ def _queued(store: Store, identifier: str) -> Row[Any]:
         row = upload_queue.find(tx, identifier)
     assert row is not None  # noqa: S101 (it was stored before)
     return row
-
-
-_tasks: set[asyncio.Task[None]] = set()

@@ -1,7 +1,7 @@
-"""What the service stores outside its database: its signing key, secrets of rounds, and the heads that it signed.
+"""Data that the service stores outside its database: its signing key, the secrets of rounds, and signed heads.
 
-Whoever reads or changes the database, or restores an older copy of it, does not have these. `Keys` keeps them in
-a folder that only its owner reads; a subclass that overrides its public methods can ask a key service instead.
+Reading, changing or rolling back the database does not affect them. `Keys` keeps them in a folder that only its owner
+reads; a subclass can override the public methods to use a key service instead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def keys_of(tx: Connection) -> Keys:
 
 
 class Keys:
-    """Keys in a folder that only its owner reads; it is made when it is first needed."""
+    """Keys in a folder that only its owner reads, created on first use."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -44,7 +44,7 @@ class Keys:
         return public_key(self._signing_key())
 
     def sign(self, statement: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a statement with the key and a signature."""
+        """Return a statement with the public key and a signature."""
         return sign(self._signing_key(), statement)
 
     def keep(self, secret: Secret) -> None:
@@ -54,36 +54,36 @@ class Keys:
             save_secret(secret, path)
 
     def secret(self, commitment: str) -> Secret:
-        """Return the secret that a commitment was made of."""
+        """Return the secret behind a commitment."""
         return load_secret(self._secret_path(commitment))
 
     def record_use(self, commitment: str, seeds: Mapping[int, str]) -> None:
-        """Note, durably, which seeds rounds make of a secret, and refuse others than those that were noted before."""
+        """Record, durably, the seeds that rounds make from a secret; reject any that differ from earlier records."""
         with locked(self._existing_folder()):
             record_use(self._secret_path(commitment), seeds)
 
     def heads(self, campaign: str) -> list[dict[str, Any]]:
-        """Return the heads of a campaign that were signed, in order."""
+        """Return the signed heads of a campaign, in order."""
         try:
             lines = self._head_path(campaign).read_bytes().splitlines(keepends=True)
         except FileNotFoundError:
             return []
         try:
-            return [json.loads(line) for line in lines if line.endswith(b"\n")]  # a line cut off was never published
+            return [json.loads(line) for line in lines if line.endswith(b"\n")]  # a partial line was never published
         except ValueError:
             raise DataError(f"{self._head_path(campaign)}: this is not a list of heads") from None
 
     def add_head(self, campaign: str, head: Mapping[str, Any]) -> None:
-        """Note a head, durably, unless a later one was noted."""
+        """Record a head, durably, unless this one or a later one is recorded."""
         path = self._head_path(campaign)
         with locked(self._existing_folder()):
             last = self.heads(campaign)[-1:]
             if last and (last[0]["epoch"], last[0]["lines"]) >= (head["epoch"], head["lines"]):
-                return  # another process has signed it, or a later one
+                return  # another process was faster
             if not path.exists():
                 create_private(path, b"")
             with path.open("r+b") as file:
-                file.truncate(file.read().rfind(b"\n") + 1)  # without a line that was cut off
+                file.truncate(file.read().rfind(b"\n") + 1)  # drops a partial line
                 file.seek(0, os.SEEK_END)
                 file.write(json.dumps(dict(head)).encode() + b"\n")
                 file.flush()

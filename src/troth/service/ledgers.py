@@ -11,6 +11,9 @@ from troth.results.tasks import result_of
 from troth.service.errors import ConflictError
 from troth.service.schema import ledger_files, ledger_lines
 
+_MAX_RECENT = 8
+_recent: dict[tuple[str, int, bytes], Result] = {}  # by campaign, number of lines and last line
+
 
 def height(tx: Connection, campaign: str) -> int:
     """Return how many lines a campaign's ledger has."""
@@ -30,9 +33,9 @@ def load_file(tx: Connection, campaign: str) -> bytes | None:
 
 
 def add_lines(tx: Connection, campaign: str, ledger: Ledger, count: int, file: bytes | None = None) -> None:
-    """Add the lines of a ledger after the first ``count``, if the database still has exactly those.
+    """Append the lines of a ledger after the first ``count``, if the database still has exactly those.
 
-    ``file`` is the file of shares, of tasks.
+    ``file`` is the file of shares of tasks.
     """
     if height(tx, campaign) != count:
         raise ConflictError("the ledger has grown meanwhile")
@@ -47,7 +50,7 @@ def add_lines(tx: Connection, campaign: str, ledger: Ledger, count: int, file: b
 
 
 def load_result(tx: Connection, campaign: str) -> Result | None:
-    """Return everything that a campaign has paid, or None while its ledger is empty."""
+    """Return everything that a campaign has paid, or None if its ledger is empty."""
     lines = height(tx, campaign)
     if not lines:
         return None
@@ -60,7 +63,3 @@ def load_result(tx: Connection, campaign: str) -> Result | None:
         while len(_recent) > _MAX_RECENT:
             _recent.pop(next(iter(_recent)), None)
     return result
-
-
-_MAX_RECENT = 8
-_recent: dict[tuple[str, int, bytes], Result] = {}

@@ -1,4 +1,4 @@
-"""Payments are computed in a child with limits of memory and time, so that no report can take the service down."""
+"""Compute payments in a child process with limited memory and time, so that no report can take the service down."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from troth.service.worker_processes import Bounds
 
 BOUNDS = Bounds(memory=4 << 30, seconds=300.0, answer=1 << 28)
 TRIAL = Bounds(memory=1 << 30, seconds=5.0)
-_MAX_CAMPAIGNS, _MIN_SECONDS = 256, 2.0  # seconds, which a child needs for large terms
+_MAX_CAMPAIGNS = 256
+_MIN_SECONDS = 2.0  # that a child needs for large terms
 SANDBOX = Sandbox(COMPUTING, patience=600.0)
-"""Where all payments of this process are computed."""
+"""The sandbox that computes all payments of this process."""
 
 
 class ExcessiveWorkError(TrothError):
-    """Payments that take too much memory or time, and the one report that causes it."""
+    """Payments that take too much memory or time, and the report that causes it, if it is a single one."""
 
     def __init__(self, reason: str, suspect: Report | None = None) -> None:
         self.reason, self.suspect = reason, suspect
@@ -41,14 +42,14 @@ class ExcessiveWorkError(TrothError):
 
 
 class Paid(NamedTuple):
-    """The days that were paid, and the file of shares, where tasks were."""
+    """The days that were paid and, for tasks, the file of shares."""
 
     days: list[Day]
     file: bytes | None
 
 
 def pay_rounds(campaign: Campaign, reports: Sequence[Report], ledger: Ledger, **options: Any) -> Paid:
-    """Do what `troth.campaigns.rounds.pay_rounds` does, in a child with limits; tasks are settled together."""
+    """Run `troth.campaigns.rounds.pay_rounds` in a child with limits; tasks are settled together."""
     lines = list(ledger.lines)
     try:
         answer = SANDBOX.run(_pay, campaign.plain, list(reports), lines, options, bounds=BOUNDS)
@@ -63,7 +64,7 @@ def pay_rounds(campaign: Campaign, reports: Sequence[Report], ledger: Ledger, **
 
 
 def judge(campaign: Campaign, ledger: Ledger, file: bytes | None = None) -> dict[str, Any]:
-    """Return the verdict on what a ledger pays as plain data: "not checked", and why, if it cannot be computed."""
+    """Return the verdict on a ledger as plain data; if it cannot be computed, "not checked" with the reason."""
     try:
         verdict: dict[str, Any] = SANDBOX.run(_judge, campaign.plain, list(ledger.lines), file, bounds=BOUNDS)
     except (MemoryLimitError, TimeLimitError):
@@ -82,7 +83,7 @@ def _judge(plain: dict[str, Any], lines: list[bytes], file: bytes | None) -> dic
 
 
 def _unchecked(reason: str) -> dict[str, Any]:
-    """Return a verdict that says nothing but why there is none: who would have been better off is unknown, too."""
+    """Return "not checked" as plain data, with the reason; who would have been better off is unknown, too."""
     return {**_plain(Verdict(None, reason)), "below_empty_report": None, "better_with_less": None}
 
 
@@ -106,7 +107,7 @@ def _pay(plain: dict[str, Any], reports: list[Report], lines: list[bytes], optio
 def find_suspect(
     campaign: Campaign, reports: Sequence[Report], ledger: Ledger, options: dict[str, Any]
 ) -> Report | None:
-    """Return the report without which payments could be computed, if there is one; each trial has a few seconds."""
+    """Return the report without which payments can be computed, if there is one; each trial has a few seconds."""
 
     def fails(tried: list[Report]) -> bool:
         try:
@@ -119,7 +120,7 @@ def find_suspect(
 
 
 def suspect_of(reports: Sequence[Report], fails: Callable[[list[Report]], bool]) -> Report | None:
-    """Search by halves for the report that makes a computation fail; the others report what the smallest did."""
+    """Find by bisection the report that makes a computation fail, with copies of the smallest in place of others."""
     smallest = min(reports, key=lambda report: (report.rows, _size(report)))
 
     def failing(unchanged: Sequence[Report]) -> bool:
@@ -144,26 +145,27 @@ def _size(report: Report) -> float:
     return float(np.abs(report.summary).max(initial=0.0))
 
 
-_tried: dict[str, tuple[int, float]] = {}  # the most rows and the largest sums, by campaign
+_tried: dict[str, tuple[int, float]] = {}  # the largest rows and sums, by campaign
 
 
 def was_tried(campaign: Campaign, report: Report) -> bool:
-    """Return whether a report with as many rows and as large sums was tried out before."""
+    """Return whether neither rows nor sums of a report exceed those that were tried before."""
     rows, size = _tried.get(campaign.digest, (0, 0.0))
     return report.rows <= rows and _size(report) <= size
 
 
 def check_bounded(campaign: Campaign, report: Report) -> None:
-    """Refuse a report with which payments could take more memory or time than a round may.
+    """Reject a report whose round could exceed the limits of memory or time.
 
-    The work grows with rows and sums. So a report is tried out, with peers who report the same, only if it is larger
-    than all that were tried before.
+    The work grows with rows and sums, so a report is tried, with peers that report the same, only if it is larger than
+    all that were tried before.
     """
     if was_tried(campaign, report):
         return
     bounds = TRIAL
-    if (most := 1.5 * BOUNDS.seconds / max(1, len(campaign.providers))) < TRIAL.seconds:  # three providers are tried
-        bounds = replace(TRIAL, seconds=max(_MIN_SECONDS, most))
+    seconds = 1.5 * BOUNDS.seconds / max(1, len(campaign.providers))  # a trial has three providers
+    if seconds < TRIAL.seconds:
+        bounds = replace(TRIAL, seconds=max(_MIN_SECONDS, seconds))
     if campaign.task is not None and report.rows > MAX_REHEARSED:
         bounds = replace(TRIAL, seconds=max(_MIN_SECONDS, TRIAL.seconds * MAX_REHEARSED / report.rows))
     try:
@@ -174,7 +176,7 @@ def check_bounded(campaign: Campaign, report: Report) -> None:
             f"a round with this report of {counted(report.rows, noun)} could not be paid: {error}; send fewer {noun}s"
         ) from None
     except UnavailableError:
-        return  # the round itself is computed within limits, too
+        return  # the round itself has limits, too
     if not payable:
         raise DataError(
             "payments cannot be computed with this report: its numbers are too large for the model, or too far apart "
@@ -187,7 +189,7 @@ def check_bounded(campaign: Campaign, report: Report) -> None:
 
 
 def _rehearse(plain: dict[str, Any], report: Report) -> bool:
-    """Return whether payments can be computed; other errors are reported when the report is checked or paid."""
+    """Return whether payments can be computed; other errors are reported when the report is validated or paid."""
     try:
         campaign = Campaign.from_dict(plain)
         peers = [name for name in campaign.providers if name != report.provider]
@@ -198,6 +200,6 @@ def _rehearse(plain: dict[str, Any], report: Report) -> bool:
             rehearse(campaign, names, report)
     except (TrothError, ArithmeticError):
         return True
-    except ValueError:  # such as a matrix that is singular as far as doubles go
+    except ValueError:  # such as a matrix that is singular in double precision
         return False
     return True

@@ -1,9 +1,7 @@
-"""Bring a database to this version's schema: one process at a time, after a backup, all or nothing.
+"""Migrate a database to this version's schema: one process at a time, after a backup, all or nothing.
 
-A new database gets the tables of `schema`; an older one is upgraded step by step.
-
-SQLite is copied to a file beside it; in PostgreSQL the tables are copied into another schema. A database of a newer
-version than this program is refused.
+A new database gets the tables of `schema`; an older one is upgraded step by step. The backup of an SQLite database is a
+file next to it; in PostgreSQL it is another schema. A database of a newer version than this program is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ _LOCK = 7_264_511_908  # any number, the same in every process
 
 
 def migrate(store: Store) -> str | None:
-    """Create or upgrade the schema, and return where the backup is, or None if none was needed."""
+    """Create or upgrade the schema; return the location of the backup, or None if none was needed."""
     with _migration_lock(store), as_file(files("troth.service") / "migrations") as folder:
         config = Config()
         config.set_main_option("script_location", str(folder).replace("%", "%%"))
@@ -61,7 +59,7 @@ def migrate(store: Store) -> str | None:
 
 
 def back_up(store: Store, label: str) -> str:
-    """Copy the database and return where the copy is."""
+    """Copy the database and return the location of the copy."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
     if store.file is not None:
         copy = store.file.with_name(f"{store.file.name}.{label}.{stamp}.backup")
@@ -77,8 +75,8 @@ def back_up(store: Store, label: str) -> str:
 
 
 def copy_sqlite(source: Path, target: Path) -> None:
-    """Copy an SQLite file that others may be writing to, as it is at one moment."""
-    target.touch(mode=0o600)  # before there is anything in it to read
+    """Copy a consistent snapshot of an SQLite file that others may be writing to."""
+    target.touch(mode=0o600)  # before it has any content
     target.chmod(0o600)
     with sqlite3.connect(source, timeout=60) as origin, sqlite3.connect(target) as copy:
         origin.backup(copy)
@@ -88,10 +86,10 @@ def copy_sqlite(source: Path, target: Path) -> None:
 
 @contextmanager
 def _migration_lock(store: Store) -> Iterator[None]:
-    """Keep other processes that migrate waiting; the lock dies with its process."""
+    """Let one process migrate at a time; the lock ends with its process."""
     if store.file is not None:
         store.file.touch(mode=0o600)
-        # not the file itself: closing a handle on it would drop the locks that SQLite holds on it for this process
+        # not the file itself: closing it would drop the locks that SQLite holds on it for this process
         with locked(store.file.parent):
             yield
         return

@@ -1,4 +1,4 @@
-"""Additions to the OpenAPI description: which operations need a token, and which refusals to expect."""
+"""Additions to the OpenAPI description: which operations need a token, and which errors they return."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ REFUSALS = {
     401: "No token was sent, or it is unknown, expired or revoked.",
     403: "The account's role or the token's scope does not allow this.",
     404: "Not found, or not yours.",
-    408: "The request arrives too slowly.",
+    408: "The request arrived too slowly.",
     409: "The campaign or round is not in a state that allows this.",
     413: "The request is too large.",
     415: "The format is unknown.",
-    422: "What was sent cannot be used; the message names the field and the remedy.",
+    422: "The request is invalid; the message names the field and the remedy.",
     429: "Too many attempts; wait.",
-    503: "The service cannot do this now; try again in a moment.",
+    503: "The service cannot handle the request now; try again in a moment.",
 }
 _BEARER = HTTPBearer(
     scheme_name="token", description="A token from POST /api/v1/tokens, or from the settings page.", auto_error=False
@@ -32,25 +32,25 @@ _BODIES = {
 }
 
 
-def described(operation: Operation) -> dict[str, Any]:
-    """Return how FastAPI documents an operation; `AuthenticatedRoute` is what checks the token."""
-    about: dict[str, Any] = {"description": operation.summary, "responses": _refusals(operation)}
+def route_options(operation: Operation) -> dict[str, Any]:
+    """Return the options of FastAPI that document an operation; `AuthenticatedRoute` checks the token itself."""
+    options: dict[str, Any] = {"description": operation.summary, "responses": _refusals(operation)}
     roles, scope = operation.access
     if roles:
-        about["dependencies"] = [Security(_BEARER)]
+        options["dependencies"] = [Security(_BEARER)]
         audience = " and ".join(f"{role}s" for role in roles)
-        about["description"] += f"\n\nFor {audience}; the token needs the scope `{scope}`."
+        options["description"] += f"\n\nFor {audience}; the token needs the scope `{scope}`."
     if isinstance(operation.output, Content):
         content = {operation.output.media_type: {"schema": {"type": "string"}}}
-        about["responses"][operation.status] = {"content": content}
-        about["response_class"] = Response
+        options["responses"][operation.status] = {"content": content}
+        options["response_class"] = Response
     model = getattr(responses, operation.output) if isinstance(operation.output, str) else None
     if isinstance(operation.input, Content):
         content = {operation.input.media_type: {"schema": _BODIES[operation.input.media_type]}}
-        about["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
-        received = "Received in time and safe; it is read later. Ask again."
-        about["responses"][202] = {"model": model, "description": received}
-    return {**about, "response_model": model}
+        options["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
+        received = "Received in time and stored; it is read later, so ask again."
+        options["responses"][202] = {"model": model, "description": received}
+    return {**options, "response_model": model}
 
 
 def _refusals(operation: Operation) -> dict[int, dict[str, Any]]:

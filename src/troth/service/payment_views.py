@@ -1,4 +1,4 @@
-"""What people may see of payments and the ledger: the analyst all, a provider its own once it is published."""
+"""Views of payments and the ledger: the analyst sees all, a provider its own payments once they are published."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def payments_view(tx: Connection, user: User, campaign: str, number: int) -> res
 def own_payments(
     tx: Connection, row: Row[Any], member: Row[Any], round_rows: Iterable[Row[Any]]
 ) -> dict[int, responses.Payment]:
-    """Return what a member was paid in rounds that are published, by their numbers."""
+    """Return a member's payments in published rounds, by the number of the round."""
     numbers = {round_row.day: round_row.number for round_row in round_rows if round_row.published is not None}
     if not numbers:
         return {}
@@ -62,13 +62,14 @@ def own_payments(
 def _payments(
     tx: Connection, row: Row[Any], member: Row[Any] | None, result: Result | None, days: Collection[Any]
 ) -> dict[Any, list[responses.Payment]]:
-    """Return the payments of some days: all of them, or a member's own, as it sees them."""
+    """Return the payments of some days: all of them, or a member's own, with what the member may see."""
     terms, payout_states = campaigns.terms_of(row), payouts.states(tx, row.id)
     members = [member] if member is not None else campaigns.list_members(tx, row.id)
     identifiers = {member.name: member.id for member in members}
     by_day: dict[Any, list[responses.Payment]] = {day: [] for day in days}
-    for paid_round in () if result is None else result.rounds:
-        for payment in paid_round.payments if paid_round.day in by_day else ():
+    paid_rounds = [] if result is None else [paid_round for paid_round in result.rounds if paid_round.day in by_day]
+    for paid_round in paid_rounds:
+        for payment in paid_round.payments:
             if payment.provider in identifiers:
                 key = payouts.payout_id(row.id, paid_round.day, payment.provider)
                 state = payout_states[key].state if key in payout_states else "pending"
@@ -79,7 +80,7 @@ def _payments(
 
 
 def _seed_inputs(result: Result | None, day: Any, own_name: str | None) -> dict[str, Any]:
-    """Return what a round's seed was made of, and the proof that a provider's report is in it."""
+    """Return the inputs of a round's seed, and the proof that a provider's report is one of them."""
     head = None if result is None else next((head for head in result.ledger.of("round") if head["day"] == day), None)
     if result is None or head is None:
         names = ("paid_as", "root", "link", "beacon", "seed", "proof", "payment_hashes")
@@ -87,23 +88,23 @@ def _seed_inputs(result: Result | None, day: Any, own_name: str | None) -> dict[
     by_day = reports_by_day(result.reports)
     leaves = report_leaves(by_day[day])
     place = next((leaves.index(report_leaf(own)) for own in by_day[day] if own.provider == own_name), None)
-    hashes = None
-    if place is not None and "payments" in head:
-        payments = next(paid_round.payments for paid_round in result.rounds if paid_round.day == day)
-        hashes = inclusion_proof(payment_leaves(result.campaign, by_day[day], payments), place)
+    proof = payment_hashes = None
+    if place is not None:
+        proof = responses.Inclusion(place=place, size=len(leaves), hashes=inclusion_proof(leaves, place))
+        if "payments" in head:
+            payments = next(paid_round.payments for paid_round in result.rounds if paid_round.day == day)
+            payment_hashes = inclusion_proof(payment_leaves(result.campaign, by_day[day], payments), place)
     return {
         **{name: head.get(name) for name in ("root", "link", "beacon", "seed")},
         "paid_as": head["number"],
         "next_roots": [report_root(by_day[later]) for later in read_days(head["next"])],
-        "proof": None
-        if place is None
-        else responses.Inclusion(place=place, size=len(leaves), hashes=inclusion_proof(leaves, place)),
-        "payment_hashes": hashes,
+        "proof": proof,
+        "payment_hashes": payment_hashes,
     }
 
 
 def _line_of(tx: Connection, campaign: str, ledger: Ledger, day: Any) -> responses.LedgerLine | None:
-    """Return the line of a round, with the proof that it is under the head that providers see, if it is."""
+    """Return the ledger line of a round with its proof under the head that providers see, or None without one."""
     head = heads.last_head(keys_of(tx), campaign, _published_lines(tx, campaign, ledger))
     place = ledger.entries.index(next(entry for entry in ledger.of("round") if entry["day"] == day))
     if head is None or place >= head["lines"]:
@@ -117,7 +118,7 @@ def _line_of(tx: Connection, campaign: str, ledger: Ledger, day: Any) -> respons
 
 
 def _published_lines(tx: Connection, campaign: str, ledger: Ledger) -> int:
-    """Return how many lines of a ledger its providers may know: up to the first round that is not published."""
+    """Return how many lines of a ledger providers may see: those before the first unpublished round."""
     published = {row.day for row in rounds.list_rounds(tx, campaign) if row.published is not None}
     lines = 0
     for number, entry in enumerate(ledger.entries, 1):
@@ -129,25 +130,25 @@ def _published_lines(tx: Connection, campaign: str, ledger: Ledger) -> int:
 
 
 def shown_to_provider(terms: Campaign, payment: Payment) -> Payment:
-    """Return a payment as its provider sees it: the share is that of the whole minor units that were paid."""
+    """Return a payment as its provider sees it: the share is computed from the rounded payment."""
     share = payment.payment / payment.cap if payment.cap else 0.0
     return replace(disclosed(terms.rule, payment), share=round(share, 4))
 
 
 def head_view(tx: Connection, user: User, campaign: str, since: int) -> responses.Head:
-    """Return the signed head of a ledger: for providers, of what is published."""
+    """Return the signed head of a ledger; for providers, of its published lines."""
     _, member = campaigns.visible(tx, user, campaign)
     result, head = ledgers.load_result(tx, campaign), None
     if result is not None:
         lines = len(result.ledger.entries) if member is None else _published_lines(tx, campaign, result.ledger)
-        head = heads.shown_head(keys_of(tx), campaign, result.ledger, lines, since)
+        head = heads.head_with_proof(keys_of(tx), campaign, result.ledger, lines, since)
     if head is None:
         raise ConflictError("nothing has been paid yet" if member is None else "nothing is published yet")
     return responses.Head(**head)
 
 
 def payment_of(tx: Connection, user: User, campaign: str, number: int, member: str | None = None) -> responses.Payments:
-    """Return one payment: a member's for the analyst, or without a name the provider's own, once it is published."""
+    """Return one payment: a member's, for the analyst, or by default the provider's own once it is published."""
     paid = payments_view(tx, user, campaign, number)
     payments = [payment for payment in paid.payments if member in (None, payment.member)]
     if not payments:
@@ -166,7 +167,7 @@ def payment_view(terms: Campaign, member: str, payment: Payment, **payout: Any) 
 
 
 def shared_result(tx: Connection, user: User, campaign: str) -> Result:
-    """Return all that a campaign has paid, for somebody who may read all of it."""
+    """Return everything that a campaign has paid, for a user who may read the whole ledger."""
     row, member = campaigns.visible(tx, user, campaign)
     if member is not None:
         if not row.share_ledger:
@@ -182,20 +183,17 @@ def shared_result(tx: Connection, user: User, campaign: str) -> Result:
 
 
 def verified(store: Store, user: User, campaign: str) -> responses.Verified:
-    """Check a ledger as the database has it, its head against the one that was stored when its last round was paid."""
+    """Verify the stored ledger, and its head against the one recorded when the last round was paid."""
     try:
         with store.read() as tx:
             shared_result(tx, user, campaign)
             ledger, file = ledgers.load_ledger(tx, campaign), ledgers.load_file(tx, campaign)
-            rows = rounds.list_rounds(tx, campaign)
+            paid_rounds = [round_row for round_row in rounds.list_rounds(tx, campaign) if round_row.head is not None]
             row = campaigns.owned(tx, user, campaign)
-            confirmed = rounds.confirmed_rows(
-                tx, campaign, [paid_row.id for paid_row in rows if paid_row.head is not None]
-            )
+            confirmed = rounds.confirmed_rows(tx, campaign, [round_row.id for round_row in paid_rounds])
         heads.check_continues(store.keys, campaign, ledger)
         check_receipts(store.keys, campaigns.terms_of(row), confirmed)
-        noted = [paid_row.head for paid_row in rows if paid_row.head is not None]
-        result = verify(ledger, head=noted[-1] if noted else None, file=file)
+        result = verify(ledger, head=paid_rounds[-1].head if paid_rounds else None, file=file)
         _check_recorded(result, confirmed)
     except RefusedError:
         raise
@@ -212,7 +210,7 @@ def verified(store: Store, user: User, campaign: str) -> responses.Verified:
 
 
 def _check_recorded(result: Result, confirmed: list[Row[Any]]) -> None:
-    """Refuse a ledger whose reports are not those that were confirmed."""
+    """Raise if the reports of a ledger are not those that were confirmed."""
     recorded = {report.key: report_leaf(report) for report in result.reports}
     for row in confirmed:
         report = rounds.report_of(row)

@@ -1,7 +1,7 @@
 """Payouts: every payment has an identifier that never changes, and is pending, posted or void.
 
-An export is a batch of all payments that are pending; they are posted then. A batch never changes, and no payment is in
-two: whoever pays out every batch once pays everybody once, however often a batch is fetched.
+An export puts all pending payments into a batch and marks them as posted. A batch never changes, and no payment is in
+two batches, so paying out every batch once pays everybody once, however often a batch is fetched.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def payout_id(campaign: str, day: Day, provider: str) -> str:
 
 
 def states(tx: Connection, campaign: str) -> dict[str, Any]:
-    """Return what is known of payouts that are no longer pending, by identifier."""
+    """Return the payouts that are no longer pending, by identifier."""
     return {row.id: row for row in tx.execute(select(payouts).where(payouts.c.campaign == campaign))}
 
 
 def list_payouts(tx: Connection, user: User, campaign: str, *, lock: bool = False) -> responses.Payouts:
-    """Return the payments of a campaign that are not zero, in the order in which they were made, for its analyst."""
+    """Return the nonzero payments of a campaign, in the order in which they were made, for its analyst."""
     terms = campaigns.terms_of(campaigns.owned(tx, user, campaign, lock=lock))
     result, payout_states = ledgers.load_result(tx, campaign), states(tx, campaign)
     rows = {row.day: row for row in rounds.list_rounds(tx, campaign)}
@@ -59,7 +59,7 @@ def list_payouts(tx: Connection, user: User, campaign: str, *, lock: bool = Fals
 
 
 def export(tx: Connection, user: User, campaign: str) -> responses.Batch:
-    """Put all pending payments into a new batch, and return it."""
+    """Move all pending payments into a new batch, and return it."""
     listed = list_payouts(tx, user, campaign, lock=True).payouts
     pending = [payout.id for payout in listed if payout.state == "pending"]
     if not pending:
@@ -91,9 +91,9 @@ def batch_file(tx: Connection, user: User, campaign: str, number: int) -> bytes:
 
 
 def void(tx: Connection, user: User, campaign: str, payout: str, reason: str) -> None:
-    """Note that a payment is not paid out, and why; it is in no later batch."""
-    listed_payouts = list_payouts(tx, user, campaign, lock=True).payouts
-    current = next((listed.state for listed in listed_payouts if listed.id == payout), None)
+    """Mark a payment as void, with a reason; no later batch contains it."""
+    listed = list_payouts(tx, user, campaign, lock=True).payouts
+    current = next((line.state for line in listed if line.id == payout), None)
     if current is None:
         raise NotFoundError("there is no such payment")
     if current == "void":

@@ -1,6 +1,6 @@
-"""Forecasts for a new campaign, and what a round has taught, computed for pages in bounded time.
+"""Forecasts for a new campaign, and beliefs before and after a round, computed for pages in bounded time.
 
-Anybody may write terms, and draws, proofs and simulations can take long, so all of it runs in the sandbox.
+Terms come from users, and draws, proofs and simulations can take long, so everything runs in the sandbox.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from troth.service.sandbox import COMPUTING, Sandbox
 from troth.service.worker_processes import Bounds
 
 MAX_PROVIDERS, MAX_ROWS, SIMULATIONS = 8, 60, 600
-FALSE_ALARM = 0.01  # of a lie's verdict, with few simulations
+FALSE_ALARM = 0.01  # of the verdict on a lie, with few simulations
 _BOUNDS = Bounds(memory=1 << 30, seconds=8.0)
 _FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError)
 
 SANDBOX = Sandbox(COMPUTING, places=1, patience=20.0)
-"""Where all this is computed, one thing at a time."""
+"""The sandbox for all of this, one computation at a time."""
 
 
 def make_preview(plain: dict[str, Any], providers: int, rows: int) -> dict[str, Any]:
-    """Return a preview of valid terms: scale, prior, proofs and what lies earn; simulations take fewer providers."""
+    """Return a preview of valid terms: scale, prior, proofs and what lies earn, simulated with fewer providers."""
     preview: dict[str, Any] = {}
     for name, part, *arguments in (
         ("scale", _scale, providers, rows),
@@ -51,13 +51,13 @@ def make_preview(plain: dict[str, Any], providers: int, rows: int) -> dict[str, 
 
 
 def learned(plain: dict[str, Any], reports: list[Report]) -> list[Belief]:
-    """Return what was believed before a round and what its reports say together, where that can be drawn."""
+    """Return the prior and the posterior given all reports of a round, for parameters that can be drawn."""
     beliefs = SANDBOX.run(_run, _beliefs, plain, reports, bounds=_BOUNDS)
     return [Belief(**belief) for belief in beliefs] if isinstance(beliefs, list) else []
 
 
 def _run(part: Callable[..., Any], plain: dict[str, Any], *arguments: Any) -> Any:
-    """Compute something about a campaign, in the child; if that fails, return why."""
+    """Compute a part for a campaign, in the child; if that fails, return the reason."""
     try:
         with np.errstate(all="ignore"):
             return part(Campaign.from_dict(plain), *arguments)
@@ -71,14 +71,14 @@ def _beliefs(campaign: Campaign, reports: list[Report]) -> list[dict[str, Any]]:
 
 
 def _scale(campaign: Campaign, providers: int, rows: int) -> dict[str, Any]:
-    """Return the scale of scores for as many providers as are expected."""
+    """Return the scale of scores for the expected number of providers."""
     names = setting_of(campaign, [], providers, rows).names
     scale = campaign.rule_for(campaign.models_for(names), len(names)).scale
     return {"low": _finite(scale.low), "high": _finite(scale.high)}
 
 
 def _proofs(campaign: Campaign, providers: int, rows: int) -> list[dict[str, Any]]:
-    """Return what is proved, refuted and not known, for a smaller campaign."""
+    """Return the claims that are proved, refuted or undecided, for a smaller campaign."""
     small = _smaller(campaign, providers, rows)
     if campaign.task is None:
         certificate = certify_campaign(campaign, small)
@@ -91,7 +91,7 @@ def _proofs(campaign: Campaign, providers: int, rows: int) -> list[dict[str, Any
 
 
 def _lies(campaign: Campaign, providers: int, rows: int) -> dict[str, Any]:
-    """Return what truth and lies would earn, simulated for a smaller campaign."""
+    """Return what truth and lies earn in simulations of a smaller campaign."""
     small = _smaller(campaign, providers, rows)
     if campaign.task is None:
         audit = audit_campaign(campaign, small, simulations=SIMULATIONS, false_alarm=FALSE_ALARM)
@@ -118,5 +118,5 @@ def _smaller(campaign: Campaign, providers: int, rows: int) -> Setting:
 
 
 def _finite(value: Any) -> float:
-    """Return a number that JSON can carry."""
+    """Return a number that JSON can represent."""
     return float(value) if isfinite(value) else 1e308 if value > 0 else -1e308

@@ -1,4 +1,4 @@
-"""Receipts: what a provider confirmed, signed by the service with a key that its database does not have."""
+"""Receipts: what a provider confirmed, signed with a key that is not in the database."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from troth.service.keys import Keys
 
 
 def statement(commitment: str | None, report: Any) -> dict[str, Any]:
-    """Return what the receipt of a confirmed report says.
+    """Return the receipt of a confirmed report, before it is signed.
 
-    ``report`` is an upload with its provider and round, as `troth.service.rounds` loads it: it was ``created`` when it
-    was received.
+    ``report`` is an upload with its provider and round, as `troth.service.rounds` loads it; ``created`` is the time
+    when it was received.
     """
     return {
         "kind": RECEIPT,
@@ -39,14 +39,14 @@ def statement(commitment: str | None, report: Any) -> dict[str, Any]:
 
 
 def signed_receipt(keys: Keys, commitment: str | None, report: Any) -> dict[str, Any] | None:
-    """Return the receipt of a report as it was signed; None for what is not confirmed."""
+    """Return the signed receipt of a report, or None if it is not confirmed."""
     if report.receipt is None:
         return None
     return {**statement(commitment, report), "key": keys.public, "signature": report.receipt}
 
 
 def check_receipts(keys: Keys, terms: Campaign, reports: Iterable[Any]) -> None:
-    """Raise if a report, or the terms, are not those that a receipt was signed for."""
+    """Raise if a report or the terms differ from those in a signed receipt."""
     for report in reports:
         receipt = signed_receipt(keys, terms.commitment, report)
         try:

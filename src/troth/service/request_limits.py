@@ -1,4 +1,4 @@
-"""How large a request may be and how long it may take to arrive."""
+"""Limits on the size of requests, and on the time that they take to arrive."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from troth.operations import PREFIX, operation_at
 from troth.service.responses import Refused
 
 MAX_JSON_BYTES, SMALL_JSON_BYTES = 4 << 20, 1 << 16
-_FORM = 1 << 20  # what a form has around a file
-IDLE_SECONDS, FIRST_SECONDS, SLOWEST = 20.0, 30.0, 8192
-"""Seconds between two parts of a body, seconds for a body of any size, and the bytes per second of a large one."""
+_FORM_OVERHEAD = 1 << 20  # bytes of a form besides its file
+IDLE_SECONDS, FIRST_SECONDS, MIN_RATE = 20.0, 30.0, 8192
+"""Seconds that may pass between two parts of a body, seconds granted to any body, and bytes per second beyond these."""
 
 
 class BodyLimits:
     """Reject request bodies that stall, arrive too slowly, or exceed their limit, declared or actual.
 
-    Uploads have their own limit. Other API requests are limited to `SMALL_JSON_BYTES`, because parsing blocks everybody
-    else, or to `MAX_JSON_BYTES` where the table of operations says so.
+    Uploads have their own limit. Other API requests are limited to `SMALL_JSON_BYTES`, because parsing blocks all other
+    requests, or to `MAX_JSON_BYTES` if the operation allows large ones.
     """
 
     def __init__(self, app: ASGIApp, *, largest: int) -> None:
         self.app, self.largest = app, largest
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, count what is read of it, and wait no longer for it than a slow line needs."""
+        """Pass a request on, counting its bytes as they are read and giving up if they arrive too slowly."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        most = self._most(scope)
-        message = f"the request is larger than {most or 0:,} bytes, the most that is accepted here"
+        max_bytes = self._max_bytes(scope)
+        message = f"the request is larger than {max_bytes or 0:,} bytes, the maximum here"
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        if most is not None and (not declared.isdigit() or len(declared) > 18 or int(declared) > most):
+        if max_bytes is not None and (not declared.isdigit() or len(declared) > 18 or int(declared) > max_bytes):
             refusal = JSONResponse(Refused(error=message).model_dump(), 413, {"connection": "close"})
             await refusal(scope, receive, send)
             return
@@ -46,7 +46,7 @@ class BodyLimits:
             nonlocal count, complete
             if complete:
                 return await receive()
-            remaining = began + FIRST_SECONDS + count / SLOWEST - loop.time()
+            remaining = began + FIRST_SECONDS + count / MIN_RATE - loop.time()
             try:
                 part = await asyncio.wait_for(receive(), max(0.0, min(IDLE_SECONDS, remaining)))
             except TimeoutError:
@@ -54,16 +54,16 @@ class BodyLimits:
                 raise HTTPException(408, "the request arrived too slowly; send it again", headers) from None
             count += len(part.get("body", b""))
             complete = not part.get("more_body", False)
-            if most is not None and count > most:
+            if max_bytes is not None and count > max_bytes:
                 raise HTTPException(413, message)
             return part
 
         await self.app(scope, limited, send)
 
-    def _most(self, scope: Scope) -> int | None:
-        """Return how many bytes a request may have; None for an upload to the API, which is counted as it is stored."""
+    def _max_bytes(self, scope: Scope) -> int | None:
+        """Return the maximum size of a body; None for uploads to the API, which are counted while they are stored."""
         if not scope["path"].startswith(PREFIX):
-            return self.largest + _FORM
+            return self.largest + _FORM_OVERHEAD
         operation = operation_at(scope["method"], scope["path"])
         size = "small" if operation is None else operation.size
         return {"small": SMALL_JSON_BYTES, "large": MAX_JSON_BYTES, "upload": None}[size]

@@ -1,4 +1,4 @@
-"""Bodies of requests, validated strictly: no unknown fields, no numbers for text, only finite numbers."""
+"""Request bodies, validated strictly: no unknown fields, no conversions between types, only finite numbers."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Key = Annotated[
     Header(
         alias="Idempotency-Key",
         pattern="^[!-~]{1,200}$",
-        description="Any text you choose: a request repeated with its key is done once and gets the same answer.",
+        description="Any text you choose. Requests that repeat a key are executed once and get the same reply.",
     ),
 ]
 PARAMETERS: dict[str, Any] = {
     **dict.fromkeys(("campaign", "member", "payout", "submission", "token"), Identifier),
     "number": Number,
     "secret": str,
-    "since": Annotated[int, Query(ge=0, le=10**9, description="The lines of the head that you have seen; or 0.")],
+    "since": Annotated[int, Query(ge=0, le=10**9, description="The number of lines of the head you last saw, or 0.")],
     "name": Annotated[
-        str, Query(min_length=1, max_length=200, description="The file's name; its ending says the format.")
+        str, Query(min_length=1, max_length=200, description="The file's name, which determines the format.")
     ],
 }
-"""What the parts of an address, and of a query to the API, look like."""
+"""The types of path and query parameters."""
 Line = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern="^[^\\x00]*$")]
 Password = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Secret = Annotated[str, StringConstraints(min_length=20, max_length=200, pattern="^[A-Za-z0-9_-]+$")]
@@ -47,21 +47,21 @@ _EXAMPLE = {
 
 
 class Strict(BaseModel):
-    """A request's body."""
+    """A request body."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
     def _limit_unknown_fields(cls, plain: Any) -> Any:
-        """Refuse many unknown fields at once: to name each of a hundred thousand takes a minute."""
+        """Reject too many fields with one error: naming each of a hundred thousand takes a minute."""
         if isinstance(plain, dict) and len(plain) > _MAX_FIELDS:
             raise ValueError(f"has {len(plain):,} fields, but at most {len(cls.model_fields)} are known")
         return plain
 
 
 class SignIn(Strict):
-    """Name and password for a token."""
+    """A name and password, to be exchanged for a token."""
 
     name: Line
     password: Password
@@ -71,7 +71,7 @@ class SignIn(Strict):
 
 
 class Acceptance(Strict):
-    """An invitation's secret, and the name and password of the new account: neither, if a token is sent."""
+    """An invitation's secret and, without a token, the name and password of the new account."""
 
     invitation: Secret
     name: Line | None = None
@@ -92,7 +92,7 @@ class Terms(Strict):
 
 
 class NewCampaign(Terms):
-    """The tables of a campaign file, and how its rounds are shown."""
+    """The tables of a campaign file, and what its providers can see."""
 
     publish_at_once: bool = False
     share_ledger: bool = False
@@ -125,20 +125,20 @@ class NewRound(Deadline):
 
 
 class DryClosing(Strict):
-    """Whether no day follows."""
+    """Whether this is the last day."""
 
     final: bool = False
 
 
 class Closing(DryClosing):
-    """Whether no day follows, the value of the terms' beacon, and whether to pay even if the model does not fit."""
+    """Whether this is the last day, the beacon's value, and whether to pay even if the model does not fit."""
 
     beacon: Line | None = None
     anyway: bool = False
 
 
 class Confirmation(Strict):
-    """Which submission this one replaces, if one was confirmed before, and your part of the nonce."""
+    """The confirmed submission that this one replaces, if there is one, and your part of the nonce."""
 
     replaces: Line | None = None
     nonce: Line | None = Field(default=None, description="Any text that the service cannot predict.")

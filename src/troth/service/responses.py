@@ -1,6 +1,6 @@
-"""What people and programs are shown, field by field: built by `views` and the like, written as JSON by the API.
+"""Response bodies: built by `troth.service.views` and similar modules, written as JSON by the API, shown on pages.
 
-Money is in integer minor units until it is written: as a decimal string for programs, with its currency for people.
+Money stays in integer minor units until it is written: as a decimal string for programs, formatted for people.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Amount:
 
     @property
     def plain(self) -> str:
-        """As programs read it."""
+        """The amount as a decimal string, for programs."""
         return to_text(self.minor, self.decimals)
 
 
@@ -64,7 +64,7 @@ Extended = Annotated[
     float,
     PlainSerializer(lambda x: x if isfinite(x) else str(x), return_type=float | Literal["inf", "-inf", "nan"]),
 ]
-"""A number; if it is not finite, JSON has it as text."""
+"""A number, written as text in JSON if it is not finite."""
 Day: TypeAlias = str | int | None
 PayoutState: TypeAlias = Literal["pending", "posted", "void"]
 
@@ -76,12 +76,12 @@ class ResponseBody(BaseModel):
 
     @classmethod
     def of(cls, source: Any, **given: Any) -> Self:
-        """Return a body with these fields, and the others from a row or another object."""
+        """Return a body with the given fields, and the others from attributes of ``source``."""
         return cls(**{name: getattr(source, name) for name in cls.model_fields if name not in given}, **given)
 
 
 class Health(ResponseBody):
-    """That the service and its database respond."""
+    """The service and its database respond."""
 
     status: Literal["ok"]
     version: str
@@ -108,7 +108,7 @@ class Token(ResponseBody):
 
 
 class NewToken(Token):
-    """A token with its secret, which is shown this once."""
+    """A token with its secret, which is shown only once."""
 
     token: str = Field(examples=["troth_…"])
 
@@ -132,7 +132,7 @@ class Provider(ResponseBody):
 
 
 class Invited(Provider):
-    """A provider and its one-time invitation, which is shown this once."""
+    """A provider and its one-time invitation, which is shown only once."""
 
     invitation: str
     link: str = Field(examples=["https://troth.example.org/join/…"])
@@ -163,7 +163,7 @@ class Promise(ResponseBody):
     max_rows: int | None
     task: str | None = Field(description="The column of tasks; null if there are none.")
     price: str | None = Field(description="The most that one report on one task can earn.", examples=["0.05"])
-    max_tasks: int | None = Field(description="The most tasks that one provider may report on.")
+    max_tasks: int | None = Field(description="The maximum number of tasks that one provider may report on.")
     values: list[float] | None
     public: PublicData | None
     commitment: Commitment | None
@@ -231,7 +231,7 @@ class Verdict(ResponseBody):
     odd_reports: list[str] = Field(description="The providers without whose reports the model fits.")
     most_gained: float | None = Field(
         default=None,
-        description="The most that a lie gains in expectation, under the model. Null if nothing is proved.",
+        description="The maximum expected gain of a lie, under the model. Null if nothing is proved.",
     )
     limit: str | None = Field(
         default=None, description="The limit in which the truth is proved to pay best, if it is proved only there."
@@ -277,8 +277,8 @@ class OwnRound(_Round):
     problem: str | None
     verdict: Verdict | None
     unchecked: str | None = Field(
-        description="Why the model is not checked: before closing if that is known, and afterwards by the verdict. A "
-        "round that cannot be checked is paid anyway."
+        description="Why the model is not checked: predicted until the round is closed, then taken from the verdict. A "
+        "round that cannot be checked is paid nevertheless."
     )
     head: Hash | None
 
@@ -343,7 +343,7 @@ class Receipt(ResponseBody):
 
 
 class Submission(ResponseBody):
-    """What was sent, as it was understood: the receipt, once it is confirmed."""
+    """A submission as the service read it, with its receipt once it is confirmed."""
 
     id: Id
     campaign: Id
@@ -381,7 +381,7 @@ class Step(ResponseBody):
 
 
 class Payment(ResponseBody):
-    """A payment and the numbers that it came from; providers see them rounded."""
+    """A payment and the numbers behind it, which providers see rounded."""
 
     id: Id = Field(description="The identifier of this payment, which never changes.")
     state: PayoutState
@@ -418,7 +418,7 @@ class TaskShare(ResponseBody):
 
 
 class TaskPay(ResponseBody):
-    """What reports on tasks earned, and why on some of them: always the same ones."""
+    """What reports on tasks earned, with the reasons for a sample, which never changes."""
 
     campaign: Id
     round: int
@@ -435,7 +435,7 @@ class TaskPay(ResponseBody):
 
 
 class Inclusion(ResponseBody):
-    """The proof that a report is a leaf of its round's tree."""
+    """The proof that a report is a leaf of its round's Merkle tree."""
 
     place: int
     size: int
@@ -457,7 +457,7 @@ class SignedHead(ResponseBody):
 
 
 class LedgerLine(ResponseBody):
-    """A line of the ledger, and the proof that it is under a signed head."""
+    """A line of the ledger, and the proof that a signed head covers it."""
 
     text: str = Field(description="The line, without its line break.")
     place: int = Field(description="Counted from 0.")
@@ -466,7 +466,7 @@ class LedgerLine(ResponseBody):
 
 
 class Payments(ResponseBody):
-    """Payments of a round, and what its seed was made of."""
+    """Payments of a round, and what its seed was derived from."""
 
     campaign: Id
     round: int
@@ -480,7 +480,7 @@ class Payments(ResponseBody):
     commitment: Commitment | None
     head: Hash | None
     proof: Inclusion | None = Field(description="Proof that the round was paid for your report, among others.")
-    payment_hashes: list[Hash] | None = Field(description="The same for your payment, among the payments of the round.")
+    payment_hashes: list[Hash] | None = Field(description="Proof that your payment is among those of the round.")
     line: LedgerLine | None = Field(description="The round in the ledger, once all rounds before it are published.")
     payments: list[Payment]
 
@@ -515,7 +515,7 @@ class Payouts(ResponseBody):
 
 
 class BatchLine(ResponseBody):
-    """A payment in a batch; no two batches have the same one."""
+    """A payment in a batch; no payment is in two batches."""
 
     id: Id
     campaign: Id

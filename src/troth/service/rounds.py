@@ -1,7 +1,7 @@
-"""Rounds: opened by the analyst, with one report per provider, closed once.
+"""Rounds and their reports: open rounds, take uploads, confirm them as reports, publish payments.
 
-A provider's upload becomes its report when it is confirmed; there is one report per provider and round, which a unique
-constraint guards. A report may be replaced until the round closes.
+An upload becomes its provider's report when it is confirmed. A unique constraint allows one report per provider and
+round, which can be replaced until the round closes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, update
@@ -27,65 +27,58 @@ from troth.service.schema import members, new_id, queued, reports, rounds, uploa
 from troth.service.store import after, future_deadline, now, queue
 from troth.service.uploads import Upload
 
-_LAST_NUMBER = 10**9
+_MAX_DAY = 10**9
 MAX_UPLOADS, MAX_TASK_BYTES = 50, 32 << 20
 GRACE_MINUTES = 10.0
-"""How long an upload that came in time and was read after the round closed can be confirmed."""
+"""How long an upload that arrived in time, but was read after the round closed, can be confirmed."""
 
-# what every page of a provider asks for, made once: making a statement takes longer than to run it
+# the queries of every provider's page, built once: building a statement takes longer than running it
 _ROUNDS = select(rounds).where(rounds.c.campaign == bindparam("of_campaign")).order_by(rounds.c.number)
 _ROUND = select(rounds).where(
     rounds.c.campaign == bindparam("of_campaign"), rounds.c.number == bindparam("with_number")
 )
-_REPORTED = select(reports.c.round, reports.c.upload).where(reports.c.member == bindparam("of_member"))
-_OF_RECEIPT = (reports.c.confirmed, reports.c.nonce.label("own_nonce"), reports.c.receipt, reports.c.terms)
+_REPORTED_UPLOADS = select(reports.c.round, reports.c.upload).where(reports.c.member == bindparam("of_member"))
+_RECEIPT = (reports.c.confirmed, reports.c.nonce.label("own_nonce"), reports.c.receipt, reports.c.terms)
 _UPLOADS = (
-    select(uploads, members.c.name.label("provider"), rounds.c.campaign, rounds.c.number, rounds.c.day, *_OF_RECEIPT)
+    select(uploads, members.c.name.label("provider"), rounds.c.campaign, rounds.c.number, rounds.c.day, *_RECEIPT)
     .join(members, members.c.id == uploads.c.member)
     .join(rounds, rounds.c.id == uploads.c.round)
     .join(reports, reports.c.upload == uploads.c.id, isouter=True)
 )
-_MINE = _UPLOADS.where(uploads.c.round == bindparam("to_round"), uploads.c.member == bindparam("of_member"))
-_MY_LATEST = _MINE.order_by(uploads.c.created.desc(), uploads.c.id)
+_MEMBER_UPLOADS = _UPLOADS.where(uploads.c.round == bindparam("to_round"), uploads.c.member == bindparam("of_member"))
+_LATEST_FIRST = _MEMBER_UPLOADS.order_by(uploads.c.created.desc(), uploads.c.id)
 
 
 def open_round(tx: Connection, user: User, campaign: str, day: Any = None, deadline: str | None = None) -> int:
     """Open the next round and return its number.
 
-    In a daily campaign the day, a date or a whole number, is by default the one after the last. Without a deadline,
-    which is a time with a zone, only the analyst closes the round.
+    In a daily campaign, ``day`` is a date or an integer and defaults to the one after the last. ``deadline`` is a time
+    with a zone; without one, only the analyst closes the round.
     """
     row = campaigns.owned(tx, user, campaign, lock=True)
     if row.state == "ended":
         raise ConflictError("the campaign has ended: its last day was paid")
-    before = list_rounds(tx, campaign)
-    if any(other.state == "open" for other in before):
+    earlier = list_rounds(tx, campaign)
+    if any(other.state == "open" for other in earlier):
         raise ConflictError("a round is already open; close it first")
-    for other in before:
+    for other in earlier:
         if other.problem is not None and other.state == "closed":
             subject = f"round {other.number}" if other.day is None else f"day {other.day}"
             raise ConflictError(
                 f"{subject} was closed and could not be paid ({other.problem}): reopen it or set it aside first"
             )
-    if any(other.final for other in before):
+    if any(other.final for other in earlier):
         raise ConflictError("the last round was closed as the last day; no day follows it")
     deadline = future_deadline(deadline)
     terms = campaigns.freeze(tx, row) if row.state == "draft" else campaigns.terms_of(row)
-    round_day = _day(terms, day, [other.day for other in before])
-    number = len(before) + 1
-    values = {
-        "number": number,
-        "day": round_day,
-        "state": "open",
-        "final": False,
-        "deadline": deadline,
-        "opened": now(),
-    }
-    tx.execute(insert(rounds).values(id=new_id(), campaign=campaign, **values))
+    round_day = _choose_day(terms, day, [other.day for other in earlier])
+    number = len(earlier) + 1
+    values = {"number": number, "day": round_day, "state": "open", "final": False, "deadline": deadline}
+    tx.execute(insert(rounds).values(id=new_id(), campaign=campaign, opened=now(), **values))
     return number
 
 
-def _day(terms: Campaign, day: Any, earlier: Sequence[Day]) -> Day:
+def _choose_day(terms: Campaign, day: Any, earlier: Sequence[Day]) -> Day:
     if not terms.daily:
         if earlier:
             raise ConflictError("this campaign has one round, which has already been opened")
@@ -100,7 +93,7 @@ def _day(terms: Campaign, day: Any, earlier: Sequence[Day]) -> Day:
         parsed = parse_day(day)
     except ValueError:
         raise InvalidError(f"day: {day!r} is not a date (YYYY-MM-DD) or a whole number") from None
-    if isinstance(parsed, int) and abs(parsed) > _LAST_NUMBER:
+    if isinstance(parsed, int) and abs(parsed) > _MAX_DAY:
         raise InvalidError("day: the number is too large")
     if earlier and type(earlier[-1]) is not type(parsed):
         raise InvalidError(f"day: use the format of earlier days ({earlier[-1]})")
@@ -110,7 +103,7 @@ def _day(terms: Campaign, day: Any, earlier: Sequence[Day]) -> Day:
 
 
 def next_day(earlier: Sequence[Day]) -> Day:
-    """Return the day after the last, or today."""
+    """Return the day after the last one, or today if there is none."""
     if not earlier:
         return datetime.now(UTC).date().isoformat()
     last = earlier[-1]
@@ -125,8 +118,10 @@ def list_rounds(tx: Connection, campaign: str) -> Sequence[Row[Any]]:
     return tx.execute(_ROUNDS, {"of_campaign": campaign}).all()
 
 
-def find_round(tx: Connection, campaign: str, number: int, *, lock: str | None = None) -> Row[Any]:
-    """Return a round, locked if asked for: those who report share the lock, one who closes has it alone."""
+def find_round(
+    tx: Connection, campaign: str, number: int, *, lock: Literal["shared", "exclusive"] | None = None
+) -> Row[Any]:
+    """Return a round, with a lock if requested: shared by those who report, exclusive for closing it."""
     query = _ROUND
     if lock is not None:
         queue(tx, f"round {number} of {campaign}", shared=lock == "shared")
@@ -140,9 +135,9 @@ def find_round(tx: Connection, campaign: str, number: int, *, lock: str | None =
 def add_upload(
     tx: Connection, user: User, campaign: str, number: int, upload: Upload, received: str | None = None
 ) -> str:
-    """Store what a provider sent and the service received, by default now, to be confirmed; return its identifier."""
+    """Store an upload, ``received`` now by default, that its provider can confirm; return its identifier."""
     received = received or now()
-    row, member = open_to(tx, user, campaign, number, received)
+    row, member = find_open_round(tx, user, campaign, number, received)
     reject_excess_uploads(tx, row.id, member.id)
     key = new_id()
     store_upload(tx, key, row.id, member.id, upload, received, new_nonce())
@@ -150,7 +145,7 @@ def add_upload(
 
 
 def reject_excess_uploads(tx: Connection, round_id: str, member: str) -> None:
-    """Refuse one more upload of a provider who has sent many to a round."""
+    """Reject another upload from a provider who has reached the limits of a round."""
     sent = select(func.count()).select_from(uploads).where(uploads.c.round == round_id, uploads.c.member == member)
     if (tx.scalar(sent) or 0) >= MAX_UPLOADS:
         raise RateLimitError(f"you have sent {MAX_UPLOADS} files to this round; confirm one of them")
@@ -160,14 +155,14 @@ def reject_excess_uploads(tx: Connection, round_id: str, member: str) -> None:
 
 
 def new_nonce() -> str:
-    """Return the service's part of a report's nonce, drawn when its bytes have arrived."""
+    """Return the service's part of a report's nonce, drawn once the report's bytes have arrived."""
     return secrets.token_hex(32)
 
 
 def store_upload(
     tx: Connection, key: str, round_id: str, member: str, upload: Upload, received: str, nonce: str
 ) -> None:
-    """Store what was read of an upload."""
+    """Store an upload that was read."""
     report = upload.report
     preview = {"preview": upload.preview, "columns": [dict(column) for column in upload.columns]}
     values = {
@@ -198,10 +193,10 @@ def confirm(
 ) -> None:
     """Make a submission the provider's report, and sign its receipt.
 
-    It ``replaces`` the submission that is the report now, if there is one: nobody replaces what they have not seen. The
-    ``nonce`` is any text that the service could not predict, so it cannot have chosen its own part to steer the seed.
+    ``replaces`` must be the submission that is currently the report, if there is one, so that no report is replaced
+    unseen. ``nonce`` is any text that the service could not predict, so that it cannot steer the seed by its own part.
     """
-    row, member = _locked(tx, user, campaign, number)
+    row, member = _locked_round(tx, user, campaign, number)
     if not _read_late(tx, row, submission):
         check_open(row, member)
     terms = campaigns.terms_of(campaigns.joined(tx, user, campaign)[0])
@@ -234,30 +229,33 @@ def confirm(
     tx.execute(update(reports).where(own_report).values(receipt=signed["signature"]))
 
 
-def open_to(tx: Connection, user: User, campaign: str, number: int, received: str) -> tuple[Row[Any], Row[Any]]:
-    """Return a round that was open when something arrived, locked until this transaction ends, and the membership."""
-    row, member = _locked(tx, user, campaign, number)
+def find_open_round(tx: Connection, user: User, campaign: str, number: int, received: str) -> tuple[Row[Any], Row[Any]]:
+    """Return a round that was open when an upload arrived, locked until this transaction ends, and the membership."""
+    row, member = _locked_round(tx, user, campaign, number)
     check_open(row, member, received)
     return row, member
 
 
-def _locked(tx: Connection, user: User, campaign: str, number: int) -> tuple[Row[Any], Row[Any]]:
+def _locked_round(tx: Connection, user: User, campaign: str, number: int) -> tuple[Row[Any], Row[Any]]:
     """Return a round, which cannot close before this transaction ends, and the membership."""
     campaigns.joined(tx, user, campaign)
     row = find_round(tx, campaign, number, lock="shared")
-    _, member = campaigns.joined(tx, user, campaign)  # as it is now: it may have been revoked while this waited
-    if member.revoked is not None:
-        raise ForbiddenError("the analyst has revoked your access to this campaign")
+    _, member = campaigns.joined(tx, user, campaign)  # again: it may have been revoked while this waited for the lock
+    _reject_revoked(member)
     return row, member
 
 
-def check_open(row: Row[Any], member: Row[Any], at: str | None = None) -> None:
-    """Refuse data to a round that was closed when they arrived, by default now, or from a provider who was revoked."""
+def _reject_revoked(member: Row[Any]) -> None:
     if member.revoked is not None:
         raise ForbiddenError("the analyst has revoked your access to this campaign")
+
+
+def check_open(row: Row[Any], member: Row[Any], received: str | None = None) -> None:
+    """Reject data that arrived, by default now, after the round had closed, or whose provider was revoked."""
+    _reject_revoked(member)
     unsettled = row.state == "closed" and row.settled is None and row.problem is None
-    late = [end for end in (row.deadline, row.closed) if end is not None and end <= (at or now())]
-    if late or not (row.state == "open" or (unsettled and at is not None)):
+    late = [end for end in (row.deadline, row.closed) if end is not None and end <= (received or now())]
+    if late or not (row.state == "open" or (unsettled and received is not None)):
         raise ConflictError("the round is closed")
 
 
@@ -272,7 +270,8 @@ def _read_late(tx: Connection, row: Row[Any], upload: str) -> bool:
 
 def my_upload(tx: Connection, member: str, round_id: str, upload: str) -> Row[Any]:
     """Return one of a provider's own uploads."""
-    row = tx.execute(_MINE.where(uploads.c.id == upload), {"of_member": member, "to_round": round_id}).first()
+    query = _MEMBER_UPLOADS.where(uploads.c.id == upload)
+    row = tx.execute(query, {"of_member": member, "to_round": round_id}).first()
     if row is None:
         own_upload = (queued.c.id == upload) & (queued.c.member == member) & queued.c.state.in_(("waiting", "reading"))
         if tx.scalar(select(exists().where(own_upload))):
@@ -282,13 +281,13 @@ def my_upload(tx: Connection, member: str, round_id: str, upload: str) -> Row[An
 
 
 def my_uploads(tx: Connection, member: str, round_id: str) -> Sequence[Row[Any]]:
-    """Return a provider's uploads to a round, the latest first; the one with a time ``confirmed`` is the report."""
-    return tx.execute(_MY_LATEST, {"of_member": member, "to_round": round_id}).all()
+    """Return a provider's uploads to a round, latest first; the one whose ``confirmed`` is set is the report."""
+    return tx.execute(_LATEST_FIRST, {"of_member": member, "to_round": round_id}).all()
 
 
 def my_reports(tx: Connection, member: str) -> dict[str, str]:
-    """Return what a provider has confirmed in every round: the submission, by the round."""
-    return {row.round: row.upload for row in tx.execute(_REPORTED, {"of_member": member})}
+    """Return the submissions that a provider has confirmed, by round."""
+    return {row.round: row.upload for row in tx.execute(_REPORTED_UPLOADS, {"of_member": member})}
 
 
 def confirmed_rows(tx: Connection, campaign: str, round_ids: Sequence[str]) -> list[Row[Any]]:
@@ -298,7 +297,7 @@ def confirmed_rows(tx: Connection, campaign: str, round_ids: Sequence[str]) -> l
 
 
 def withdraw_revoked(tx: Connection, round_id: str) -> None:
-    """Withdraw what providers have reported who were revoked: they cannot replace it."""
+    """Withdraw the reports of revoked providers, who could not replace them."""
     revoked_members = select(members.c.id).where(members.c.revoked.is_not(None))
     tx.execute(delete(reports).where(reports.c.round == round_id, reports.c.member.in_(revoked_members)))
 
@@ -312,7 +311,7 @@ def report_of(upload: Row[Any]) -> Report:
 
 
 def received_reports(tx: Connection, confirmed: Sequence[Row[Any]]) -> list[Report]:
-    """Return confirmed reports with what they say on each task, where there are tasks."""
+    """Return confirmed reports; in a campaign of tasks, with their answers to each task."""
     keys = [row.id for row in confirmed if row.tasks is not None]
     query = select(upload_tasks.c.upload, upload_tasks.c.content).where(upload_tasks.c.upload.in_(keys))
     contents = {key: bytes(content) for key, content in tx.execute(query)} if keys else {}
@@ -326,7 +325,7 @@ def received_reports(tx: Connection, confirmed: Sequence[Row[Any]]) -> list[Repo
 
 
 def reporters(tx: Connection, round_id: str) -> dict[str, Any]:
-    """Return who has confirmed a report to a round, by membership: for the analyst alone."""
+    """Return the confirmed reports of a round by membership, for the analyst only."""
     query = (
         select(
             *(reports.c.member, reports.c.confirmed, uploads.c.rows, uploads.c.name),
@@ -340,7 +339,7 @@ def reporters(tx: Connection, round_id: str) -> dict[str, Any]:
 
 
 def count_reports(tx: Connection, campaign: str) -> dict[str, int]:
-    """Return how many have reported to each round of a campaign: for the analyst alone."""
+    """Return the number of reports to each round of a campaign, for the analyst only."""
     query = select(reports.c.round, func.count().label("reported")).join(rounds, rounds.c.id == reports.c.round)
     counts = tx.execute(query.where(rounds.c.campaign == campaign).group_by(reports.c.round))
     return {row.round: row.reported for row in counts}
@@ -349,7 +348,7 @@ def count_reports(tx: Connection, campaign: str) -> dict[str, int]:
 def publish(tx: Connection, user: User, campaign: str, number: int) -> None:
     """Show providers what they were paid in a round, and why."""
     campaigns.owned(tx, user, campaign)
-    row = find_round(tx, campaign, number, lock="alone")
+    row = find_round(tx, campaign, number, lock="exclusive")
     if row.state != "paid":
         raise ConflictError("the round is not paid yet")
     if row.published is None:

@@ -1,4 +1,4 @@
-"""Work on untrusted files, in a separate process with limits on memory, processor time and the clock.
+"""Run functions on untrusted files in a separate process, with limits on memory, processor time and elapsed time.
 
 A fresh interpreter takes most of a second to start, and a server with threads must not fork. So a small process with
 all modules loaded waits next to the server, and forks a child for each task (see `troth.service.worker_processes`).
@@ -31,70 +31,69 @@ _START = (
     "import sys; sys.path[:] = {path!r}; from troth.service.worker_processes import serve; serve({socket}, {modules!r})"
 )
 _INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "GLIBC_TUNABLES")
-_ARITHMETIC = ("OPENBLAS_", "BLIS_", "MKL_", "NPY_")  # choose instructions, on which the last bits of a sum depend
+_ARITHMETIC = ("OPENBLAS_", "BLIS_", "MKL_", "NPY_")  # these select instructions, which affect the last bits of sums
 _SETTINGS = {
-    "ARROW_DEFAULT_MEMORY_POOL": "system",  # others reserve more address space than they use
+    "ARROW_DEFAULT_MEMORY_POOL": "system",  # the other pools reserve more address space than they use
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "MALLOC_ARENA_MAX": "1",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
 }
-_PROGRAM = ("__main__", "__mp_main__")  # the module of a program, here and in its worker processes
-_START_SECONDS = 30.0  # in which the waiting process must be ready, on a busy machine too
+_PROGRAM = ("__main__", "__mp_main__")  # the program's module, in its main process and its worker processes
+_START_SECONDS = 30.0  # until the waiting process must be ready, even on a busy machine
 
 
 class MemoryLimitError(TrothError):
-    """The task needs more memory than it may have."""
+    """The task exceeds its memory limit."""
 
 
 class TimeLimitError(TrothError):
-    """The task takes longer than it may."""
+    """The task exceeds its time limit."""
 
 
 class AbortedError(TrothError):
-    """The task ended without an answer, as damaged data may make a parser do."""
+    """The task ended without an answer, for example because damaged data crashed a parser."""
 
 
 class Waiting:
-    """A process that waits with modules loaded, started when it is first needed; each server process starts another.
+    """A process that waits with modules loaded. Each server process starts its own when it is first needed.
 
-    No task may read what is ``private``, wherever it lies: the database, keys, uploads, and the folder that the server
-    runs in.
+    Tasks cannot read ``private`` paths: the database, keys, uploads, and the server's working directory.
     """
 
     def __init__(self, modules: Sequence[str]) -> None:
         self.modules = tuple(modules)
-        self.private = frozenset([str(Path.cwd())])  # from which Python may take modules
-        self._forget()
-        os.register_at_fork(after_in_child=self._forget)
+        self.private = frozenset([str(Path.cwd())])  # Python may import modules from there
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
         atexit.register(self.close)
 
     def start(self) -> None:
-        """Start it now, so that the first task need not wait for it."""
+        """Start it now, so that the first task does not wait for it."""
         with self._lock:
             self._ready()
 
     def close(self) -> None:
-        """Stop it and its children; another task would start it again."""
+        """Stop it and its children; the next task starts it again."""
         with self._lock:
             self._stop()
 
     def hand_over(self, end: socket.socket) -> subprocess.Popen[bytes]:
-        """Give it one end of a socket over which a task comes, and return the process that has it."""
+        """Pass it one end of a task's socket, and return the process."""
         with self._lock:
             control, process = self._ready()
-            with suppress(OSError):  # it has ended, and whoever waits for it to begin notices
+            with suppress(OSError):  # it has ended, which the caller notices because the task does not begin
                 socket.send_fds(control, [STARTED], [end.fileno()])
             return process
 
     def replace(self, process: subprocess.Popen[bytes]) -> None:
-        """Stop a process that does not answer, unless another one has taken its place."""
+        """Stop a process that does not answer, unless it has been replaced already."""
         with self._lock:
             if self.process is process:
                 self._stop()
 
-    def _forget(self) -> None:
-        """Have no process: at first, and in a fork of the server, which must not share its parent's."""
+    def _reset(self) -> None:
+        """Have no process: initially, and in a fork of the server, which must not share its parent's."""
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
         self.process: subprocess.Popen[bytes] | None = None
@@ -140,7 +139,7 @@ class Waiting:
 
 
 SCIPY = ("scipy.optimize", "scipy.signal", "scipy.spatial", "scipy.stats")
-"""What some rules import: it is imported beforehand, so that it does not count against a child's limits."""
+"""Modules that some rules import, loaded in advance so that they do not count against a child's limits."""
 READING = Waiting(["troth.service.parse"])
 """The process whose children read uploads; it is small, so that they start quickly."""
 COMPUTING = Waiting(["troth.service.limited_payments", "troth.service.preview", *SCIPY])
@@ -148,20 +147,20 @@ COMPUTING = Waiting(["troth.service.limited_payments", "troth.service.preview", 
 
 
 class Sandbox:
-    """Runs functions in children of a waiting process that has loaded what they need. Threads may share it.
+    """Runs functions in children of a waiting process that has loaded their modules. It is thread-safe.
 
-    As many tasks run at once as there are ``places``, by default one per processor and at least two. Others wait for
-    their turn, for ``patience`` seconds.
+    At most ``places`` tasks run concurrently, by default one per processor and at least two. Others wait for a place
+    for up to ``patience`` seconds.
     """
 
     def __init__(self, waiting: Waiting, places: int | None = None, patience: float = 60.0) -> None:
         self.waiting, self.patience = waiting, patience
         self._places = places or max(2, os.cpu_count() or 1)
-        self._forget()
-        os.register_at_fork(after_in_child=self._forget)
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
 
     def run(self, function: Callable[..., Any], *arguments: Any, bounds: Bounds) -> Any:
-        """Return the value of a function of a loaded module, after a round trip through JSON.
+        """Call a function of a loaded module, and return its value after a round trip through JSON.
 
         Raises
         ------
@@ -179,24 +178,24 @@ class Sandbox:
                         process = self.waiting.hand_over(child)
                     received = _converse(parent, task, bounds)
                 if received is not None:
-                    return _answer(received, bounds)
+                    return _decode(received, bounds)
                 self.waiting.replace(process)
         finally:
             self._turn.release()
         raise UnavailableError("the process that reads files does not start; see the server's log")
 
-    def _forget(self) -> None:
-        """Have all places free: at first, and in a fork of the server."""
+    def _reset(self) -> None:
+        """Free all places: initially, and in a fork of the server."""
         self._turn = threading.BoundedSemaphore(self._places)
 
 
 def registering_modules() -> list[str]:
-    """Return the modules that registered families and rules of their own: a child that reads terms loads them too.
+    """Return the modules outside of troth that registered families and rules, which children must load too.
 
     Raises
     ------
     ParameterError
-        If one is defined in the program that was started, which a child cannot import.
+        If a family or rule is defined in the main program, which children cannot import.
     """
     added = [plugin for plugin in (*FAMILIES.values(), *RULES.values()) if not plugin.__module__.startswith("troth.")]
     for plugin in added:
@@ -209,7 +208,7 @@ def registering_modules() -> list[str]:
 
 
 def _converse(parent: socket.socket, task: bytes, bounds: Bounds) -> bytes | None:
-    """Send a task and return all that comes back, or None if the waiting process is gone."""
+    """Send a task and return all bytes received, or None if the waiting process is gone."""
     allowed = 1.5 * bounds.seconds + 1
     try:
         parent.settimeout(_START_SECONDS)
@@ -234,7 +233,7 @@ def _converse(parent: socket.socket, task: bytes, bounds: Bounds) -> bytes | Non
     return bytes(received) if len(received) >= STATUS.size else None
 
 
-def _answer(received: bytes, bounds: Bounds) -> Any:
+def _decode(received: bytes, bounds: Bounds) -> Any:
     if len(received) > bounds.answer:
         raise AbortedError("its answer is too long")
     end = LENGTH.size + LENGTH.unpack_from(received)[0] if len(received) >= LENGTH.size else len(received) + 1

@@ -1,7 +1,7 @@
-"""The tables, as new databases get them. A change here needs a step in `migrations` for databases that are older.
+"""The tables of a new database. A change here needs a step in `migrations` for existing databases.
 
-Identifiers are random, so that nobody can count by them. Times are text in UTC, money is integer minor units. The
-ledger is append-only: the database itself refuses anything else.
+Identifiers are random, so that they reveal no counts. Times are text in UTC, money is integer minor units. The ledger
+is append-only: triggers reject anything else.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
         """
 CREATE TRIGGER ledger_lines_delete_refused BEFORE DELETE ON ledger_lines
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
-        # REPLACE deletes without asking the trigger of DELETE
+        # REPLACE deletes rows without firing the trigger of DELETE
         """
 CREATE TRIGGER ledger_lines_replace_refused BEFORE INSERT ON ledger_lines
 WHEN EXISTS (SELECT 1 FROM ledger_lines WHERE campaign = NEW.campaign AND number = NEW.number)
@@ -60,16 +60,16 @@ BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
 
 
 class Json(TypeDecorator[Any]):
-    """Plain data as text."""
+    """Plain data, stored as JSON text."""
 
     impl, cache_ok = Text, True
 
     def process_bind_param(self, value: Any, dialect: Any) -> str | None:
-        """Return what is stored."""
+        """Encode a value."""
         return None if value is None else json.dumps(value)
 
     def process_result_value(self, value: str | None, dialect: Any) -> Any:
-        """Return what was stored."""
+        """Decode a value."""
         return None if value is None else json.loads(value)
 
 
@@ -82,12 +82,12 @@ def _id() -> Column[str]:
     return Column("id", Text, primary_key=True, default=new_id)
 
 
-def _of(name: str, table: str, **options: Any) -> Column[Any]:
+def _reference(name: str, table: str, **options: Any) -> Column[Any]:
     return Column(name, Text, ForeignKey(f"{table}.id"), **{"nullable": False, "index": True, **options})
 
 
 def _table(name: str, *columns: SchemaItem | str) -> Table:
-    """Return a table; a column that is only named is text, and may be null if a question mark follows."""
+    """Return a table. A string names a text column, which is nullable if it ends with a question mark."""
     items = [
         Column(item.rstrip("?"), Text, nullable=item.endswith("?")) if isinstance(item, str) else item
         for item in columns
@@ -102,27 +102,29 @@ accounts = _table(
     Column("handle", Text, nullable=False, unique=True),
     *("role", "password?", "created", "revoked?"),
 )
-sessions = _table("sessions", Column("hash", Text, primary_key=True), _of("account", "accounts"), "created", "expires")
+sessions = _table(
+    "sessions", Column("hash", Text, primary_key=True), _reference("account", "accounts"), "created", "expires"
+)
 tokens = _table(
     "tokens",
     _id(),
     Column("hash", Text, nullable=False, unique=True),
-    _of("account", "accounts"),
+    _reference("account", "accounts"),
     *("label", "scopes", "created", "expires", "used?", "revoked?"),
 )
 links = _table(
     "links",
     Column("hash", Text, primary_key=True),
     "kind",
-    _of("account", "accounts", nullable=True),
-    _of("member", "members", nullable=True),
+    _reference("account", "accounts", nullable=True),
+    _reference("member", "members", nullable=True),
     *("created", "expires", "used?"),
 )
 attempts = _table("attempts", _id(), Column("subject", Text, nullable=False, index=True), "at")
 campaigns = _table(
     "campaigns",
     _id(),
-    _of("owner", "accounts"),
+    _reference("owner", "accounts"),
     *("plain", "state"),
     Column("publish_at_once", Boolean, nullable=False),
     Column("share_ledger", Boolean, nullable=False),
@@ -131,9 +133,9 @@ campaigns = _table(
 members = _table(
     "members",
     _id(),
-    _of("campaign", "campaigns"),
+    _reference("campaign", "campaigns"),
     *("name", "identity", "group?"),
-    _of("account", "accounts", nullable=True),
+    _reference("account", "accounts", nullable=True),
     *("created", "joined?", "revoked?"),
     UniqueConstraint("campaign", "name", name="one_name_per_campaign"),
     UniqueConstraint("campaign", "account", name="one_membership_per_account"),
@@ -141,7 +143,7 @@ members = _table(
 rounds = _table(
     "rounds",
     _id(),
-    _of("campaign", "campaigns"),
+    _reference("campaign", "campaigns"),
     Column("number", Integer, nullable=False),
     Column("day", Json),
     "state",
@@ -162,8 +164,8 @@ rounds = _table(
 uploads = _table(
     "uploads",
     _id(),
-    _of("round", "rounds"),
-    _of("member", "members"),
+    _reference("round", "rounds"),
+    _reference("member", "members"),
     *("name", "sha256", "data_digest?"),
     Column("rows", BigInteger, nullable=False),
     Column("summary", Json, nullable=False),
@@ -181,9 +183,9 @@ upload_tasks = _table(
 queued = _table(
     "queued",
     _id(),
-    _of("round", "rounds"),
-    _of("member", "members"),
-    _of("account", "accounts"),
+    _reference("round", "rounds"),
+    _reference("member", "members"),
+    _reference("account", "accounts"),
     *("name", "sha256", "spool"),
     Column("bytes", BigInteger, nullable=False),
     "received",
@@ -198,10 +200,10 @@ queued = _table(
 reports = _table(
     "reports",
     _id(),
-    _of("campaign", "campaigns"),
-    _of("round", "rounds"),
-    _of("member", "members"),
-    _of("upload", "uploads"),
+    _reference("campaign", "campaigns"),
+    _reference("round", "rounds"),
+    _reference("member", "members"),
+    _reference("upload", "uploads"),
     *("confirmed", "nonce?", "receipt?", "terms"),
     UniqueConstraint("campaign", "round", "member", name="one_report_per_provider_and_round"),
 )
@@ -219,7 +221,7 @@ ledger_files = _table(
 payouts = _table(
     "payouts",
     Column("id", Text, primary_key=True),
-    _of("campaign", "campaigns"),
+    _reference("campaign", "campaigns"),
     Column("batch", Integer),
     *("state", "changed", "reason?"),
 )

@@ -1,4 +1,4 @@
-"""Start and maintain the service: sign-in links and backups."""
+"""Start and maintain the service: sign-in links, backups, heads of ledgers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from troth.service.store import Store
 from troth.service.worker_processes import Bounds
 
 SHUTDOWN_SECONDS = 10
-"""How long requests may take to end once the service is told to stop."""
+"""How long running requests may take to finish when the service stops."""
 
 
 def serve(
@@ -37,7 +37,7 @@ def serve(
     proxies: str | None = None,
     echo: Callable[[str], None],
 ) -> None:
-    """Bring the database up to date, print a sign-in link if nobody has signed in yet, and serve until stopped.
+    """Upgrade the database, print a sign-in link if nobody has a password yet, and serve until stopped.
 
     ``proxies`` are addresses of reverse proxies that are trusted to report clients' addresses.
     """
@@ -74,19 +74,19 @@ def serve(
 
 
 def check_sandbox(required: bool, echo: Callable[[str], None], private: frozenset[str] = frozenset()) -> None:
-    """Report what is lacking to confine the process that reads uploads, or refuse to start without it."""
+    """Check the confinement of the process that reads uploads: warn about gaps, or raise if it is ``required``."""
     waiting = Waiting([])
     waiting.private |= private
-    lacking = Sandbox(waiting).run(confinement.missing, bounds=Bounds(memory=1 << 28, seconds=5.0))
+    gaps = Sandbox(waiting).run(confinement.missing, bounds=Bounds(memory=1 << 28, seconds=5.0))
     waiting.close()
-    if lacking and required:
-        raise DataError(f"--require-sandbox: {'; '.join(lacking)}")
-    for gap in lacking:
+    if gaps and required:
+        raise DataError(f"--require-sandbox: {'; '.join(gaps)}")
+    for gap in gaps:
         echo(f"warning: {gap}")
 
 
 def first_link(store: Store, url: str) -> str | None:
-    """Return a one-time link for the first analyst, until that one has a password."""
+    """Return a one-time link for the first analyst, or None once somebody has a password."""
     with store.write() as tx:
         if tx.scalar(select(func.count()).select_from(account_table).where(account_table.c.password.is_not(None))):
             return None
@@ -96,9 +96,9 @@ def first_link(store: Store, url: str) -> str | None:
 
 
 def new_link(store: Store, url: str, name: str, *, create: bool = False) -> str:
-    """Return a one-time link that signs an account in; create the account, an analyst's, if asked to."""
+    """Return a one-time sign-in link for an account; with ``create``, for a new analyst."""
     with store.write() as tx:
-        by_name = select(account_table.c.id).where(accounts.named(name))
+        by_name = select(account_table.c.id).where(accounts.has_name(name))
         account = accounts.create_account(tx, name, "analyst") if create else tx.scalar(by_name)
         if account is None:
             raise DataError(f"there is no account {name!r}")
@@ -106,7 +106,7 @@ def new_link(store: Store, url: str, name: str, *, create: bool = False) -> str:
 
 
 def backup(store: Store, target: Path | None) -> str:
-    """Copy the database while it is in use, and return where the copy is."""
+    """Copy the database while it is in use, and return the location of the copy."""
     if store.file is None or target is None:
         return back_up(store, "copy")
     if target.exists():
@@ -134,7 +134,7 @@ def begin_epoch(store: Store, campaign: str) -> int:
 
 
 def check_url(url: str) -> str:
-    """Return the address at which people reach the service."""
+    """Check the address at which people reach the service, and return it without a slash at the end."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
         raise DataError(f"--url: {url} must be http:// or https:// and a host, such as https://troth.example.org")

@@ -1,8 +1,9 @@
 """Close a round and pay what has become payable: exactly once, whatever fails.
 
-Closing and paying are two transactions with the computation between them, so that nobody waits for it. The first closes
-the round to reports; what is paid is then a function of what the database has. The second adds the ledger's new lines
-if nobody else has meanwhile. A process that dies between the two leaves a closed round that anybody can settle.
+Closing and paying are two transactions. The computation runs between them, so that no other request waits for it. The
+first transaction closes the round to reports; payments are then a function of the database's contents. The second adds
+the new lines to the ledger, unless another process has done so meanwhile. If a process dies between the two, the round
+stays closed, and any process can settle it.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ from troth.service.schema import campaigns, reports, rounds
 from troth.service.store import Store, after, future_deadline, now
 
 logger = logging.getLogger("troth.service")
-_turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-MAX_ATTEMPTS, _AT_ONCE = 3, 4
+_locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+MAX_ATTEMPTS, _CLOSING_THREADS = 3, 4
 LEASE, _TIMEOUT = 1.5 * BOUNDS.seconds + 60, 30.0
-"""Seconds after which an attempt on another machine has failed, and that a caller waits for another process."""
+"""Seconds after which an attempt on another machine counts as failed, and that a caller waits for another process."""
 
 
 def close_round(
@@ -54,16 +55,17 @@ def close_round(
     beacon: str | None = None,
     anyway: bool = False,
 ) -> bool:
-    """Close a round for the analyst, or without a user for the clock; pay, and return whether this call closed it.
+    """Close a round, pay what has become payable, and return whether this call closed the round.
 
-    If no day follows, the ``final`` one is paid too, by its rule. The ``beacon`` that the terms name is published after
-    the round was closed, so a closed round that waits for it is paid with it; it is fixed once it was given. Payment
-    goes ahead ``anyway`` if the model does not fit, also of a round that was closed and not paid for that reason.
+    Without a ``user``, the round is closed only if its deadline has passed. ``final`` marks the last day, which is then
+    paid too, by its rule. The terms' ``beacon`` is published after the round is closed: a closed round that waits for
+    it is paid once it is given, and it cannot change afterwards. ``anyway`` pays even if the model does not fit,
+    including a closed round that was not paid for that reason.
     """
     with store.write() as tx:
         if user is not None:
             owned(tx, user, campaign)
-        row = find_round(tx, campaign, number, lock="alone")
+        row = find_round(tx, campaign, number, lock="exclusive")
         due = row.deadline is not None and row.deadline <= now()  # it may have been reopened meanwhile
         closing = bool(row.state == "open" and (user is not None or due))
         values: dict[str, Any] = {}
@@ -84,21 +86,17 @@ def close_round(
 def dry_run(
     store: Store, user: User, campaign: str, number: int, *, final: bool = False
 ) -> tuple[Result, dict[str, Any] | None]:
-    """Return what would be paid if the round were closed now, and the verdict on it.
+    """Return what closing the round now would pay, and the verdict on it.
 
-    It has a seed of its own: the round's stays secret.
+    It uses a separate seed: the round's stays secret.
     """
     with store.read() as tx:
         terms = terms_of(owned(tx, user, campaign))
         row = find_round(tx, campaign, number)
         if row.state == "paid":
             raise ConflictError("the round is already paid")
-        before = [
-            round_row
-            for round_row in list_rounds(tx, campaign)
-            if round_row.number < number and round_row.state == "closed"
-        ]
-        confirmed = confirmed_rows(tx, campaign, [round_row.id for round_row in (*before, row)])
+        earlier = [other for other in list_rounds(tx, campaign) if other.number < number and other.state == "closed"]
+        confirmed = confirmed_rows(tx, campaign, [round_row.id for round_row in (*earlier, row)])
         received = received_reports(tx, confirmed)
     reject_unpayable_days(terms, received)
     mechanism = {key: value for key, value in terms.plain.get("mechanism", {}).items() if key != "commitment"}
@@ -126,11 +124,11 @@ def finish(store: Store, user: User, campaign: str) -> None:
 def reopen(tx: Connection, user: User, campaign: str, number: int, deadline: str | None = None) -> None:
     """Reopen a round that was closed and could not be paid, so that reports can be replaced."""
     owned(tx, user, campaign, lock=True)
-    row = find_round(tx, campaign, number, lock="alone")
+    row = find_round(tx, campaign, number, lock="exclusive")
     if row.state != "closed" or row.problem is None:
         raise ConflictError("only a round that was closed and could not be paid can be reopened")
     deadline = future_deadline(deadline)
-    if _used(tx, campaign, row):
+    if _in_ledger(tx, campaign, row):
         raise ConflictError("this day's reports were used to pay the previous day, so they cannot change")
     values: dict[str, Any] = {"state": "open", "closed": None, "settled": None, "problem": None, "final": False}
     values |= {"beacon": None, "attempts": 0}
@@ -139,23 +137,23 @@ def reopen(tx: Connection, user: User, campaign: str, number: int, deadline: str
 
 
 def set_aside(store: Store, user: User, campaign: str, number: int) -> None:
-    """End a round that could not be paid without paying anybody: its reports no longer count.
+    """End a round that could not be paid: nobody is paid, and its reports no longer count.
 
     A last day whose reports were used to pay the day before ends the campaign.
     """
     with store.write() as tx:
         campaign_row = owned(tx, user, campaign, lock=True)
-        row = find_round(tx, campaign, number, lock="alone")
+        row = find_round(tx, campaign, number, lock="exclusive")
         if row.state == "paid" and row.head is None:
-            return  # nobody was paid already
+            return  # it has ended without payments already
         if row.state != "closed" or row.problem is None:
             raise ConflictError("only a round that was closed and could not be paid can be set aside")
-        if _used(tx, campaign, row):
-            before = "this day's reports were used to pay the previous day"
+        if _in_ledger(tx, campaign, row):
+            reason = "this day's reports were used to pay the previous day"
             if any(other.number > number and other.state != "paid" for other in list_rounds(tx, campaign)):
-                raise ConflictError(f"{before}; set the day after it aside instead")
+                raise ConflictError(f"{reason}; set the day after it aside instead")
             if not row.final:
-                raise ConflictError(f"{before}; close it again to retry, or finish the campaign and set it aside then")
+                raise ConflictError(f"{reason}; close it again to retry, or finish the campaign and set it aside then")
         tx.execute(delete(reports).where(reports.c.round == row.id))
         values: dict[str, Any] = {"state": "paid", "paid": now(), "settled": now(), "amount": 0, "problem": None}
         values |= {"published": now()} if campaign_row.publish_at_once else {}
@@ -171,21 +169,21 @@ def _end(tx: Connection, campaign: str) -> None:
     tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(state="ended"))
 
 
-def _used(tx: Connection, campaign: str, row: Row[Any]) -> bool:
+def _in_ledger(tx: Connection, campaign: str, row: Row[Any]) -> bool:
     """Return whether a round's reports are in the ledger."""
     return any(entry["day"] == row.day for entry in ledgers.load_ledger(tx, campaign).of("report"))
 
 
 def settle(store: Store, campaign: str) -> None:
-    """Pay what has become payable; two calls at once pay once."""
-    with _turns[campaign]:
-        patience = time.monotonic() + _TIMEOUT
-        while not _settled(store, campaign) and time.monotonic() < patience:
+    """Pay what has become payable; concurrent calls pay once."""
+    with _locks[campaign]:
+        deadline = time.monotonic() + _TIMEOUT
+        while not _settled(store, campaign) and time.monotonic() < deadline:
             pass
 
 
 def _settled(store: Store, campaign: str) -> bool:
-    """Try once to pay, and return whether that was all that can be done now."""
+    """Try once to pay; return whether nothing more can be done now."""
     due = _load_due(store, campaign)
     if due is None:
         return True
@@ -199,7 +197,7 @@ def _settled(store: Store, campaign: str) -> bool:
 
 @dataclass(frozen=True)
 class _Due:
-    """Closed rounds that are to be paid, and what their payments depend on."""
+    """Closed rounds to be paid, and what their payments depend on."""
 
     campaign: Row[Any]
     terms: Campaign
@@ -213,7 +211,7 @@ class _Due:
 
 @dataclass
 class _Outcome:
-    """What an attempt to pay has come to; the payments themselves are in the ledger."""
+    """The outcome of an attempt to pay; the payments themselves are in the ledger."""
 
     paid_days: list[Any] = field(default_factory=list)
     file: bytes | None = None
@@ -222,7 +220,7 @@ class _Outcome:
 
 
 def _load_due(store: Store, campaign: str) -> _Due | None:
-    """Return what is to be paid, or None if that is nothing, or reports that came in time are still to be read."""
+    """Return what to pay; None if there is nothing, or if reports that arrived in time are still to be read."""
     with store.read() as tx:
         campaign_row = find_campaign(tx, campaign)
         rows, waiting = list_rounds(tx, campaign), _waiting(tx, campaign)
@@ -236,7 +234,7 @@ def _load_due(store: Store, campaign: str) -> _Due | None:
 
 
 def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
-    """Add payments to the ledger in memory, and judge them; None if that is to be tried again later."""
+    """Add payments to the ledger in memory, and judge them; return None to try again later."""
     campaign, terms, ledger, outcome = due.campaign.id, due.terms, due.ledger, _Outcome()
     beacon = next((row.beacon for row in reversed(due.rounds) if row.beacon is not None), None)
     options: dict[str, Any] = {"final": due.final, "beacon": beacon}
@@ -255,7 +253,7 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
             outcome.problem, outcome.paid_days = f"the model does not fit these reports: {verdict['remedy']}", []
     except UnavailableError:
         logger.warning("payments cannot be computed now; the service tries again")
-        with store.write() as tx:  # nothing was tried
+        with store.write() as tx:  # this was not an attempt
             claimed = rounds.c.id.in_([row.id for row in due.rounds if attempts]) & (rounds.c.attempts > 0)
             tx.execute(update(rounds).where(claimed).values(attempts=rounds.c.attempts - 1))
         return None
@@ -280,7 +278,7 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
 
 
 def _record(store: Store, due: _Due, outcome: _Outcome) -> bool:
-    """Store what an attempt has come to, in one transaction, unless something that it depends on has changed."""
+    """Store an outcome in one transaction, unless its inputs have changed; return False to try again immediately."""
     campaign, ids = due.campaign.id, [row.id for row in due.rounds]
     amounts = {
         paid_round.day: sum(payment.payment for payment in paid_round.payments)
@@ -291,13 +289,13 @@ def _record(store: Store, due: _Due, outcome: _Outcome) -> bool:
             tx.execute(select(campaigns.c.id).where(campaigns.c.id == campaign).with_for_update(key_share=True))
             tx.execute(select(rounds.c.id).where(rounds.c.id.in_(ids)).with_for_update(key_share=True)).all()
             if _payment_inputs(_waiting(tx, campaign)) != _payment_inputs(due.rounds):
-                return False  # one was reopened or closed meanwhile
+                return False  # a round was reopened or closed meanwhile
             if upload_queue.pending(tx, ids):
-                return True  # one more has arrived in time
+                return True  # another upload has arrived in time
             if _receipts(confirmed_rows(tx, campaign, ids)) != _receipts(due.confirmed):
                 return False  # a report that was read late was confirmed meanwhile
             if outcome.problem is None:
-                try:  # before anything of it can be seen
+                try:  # before the payments become visible
                     heads.record_seeds(store.keys, due.terms, due.ledger)
                 except TrothError as error:
                     outcome.problem = str(error)
@@ -320,11 +318,10 @@ def _record(store: Store, due: _Due, outcome: _Outcome) -> bool:
 
 
 def _values(due: _Due, outcome: _Outcome, row: Row[Any], amount: int) -> dict[str, Any]:
-    """Return what a round becomes: paid, as one without reports always is, or closed with the reason why it is not."""
+    """Return a round's new columns: paid, as a round without reports always is, or closed with the problem."""
     empty, paid = row.day not in {report.day for report in due.received}, row.day in outcome.paid_days
     values: dict[str, Any] = {"settled": now(), "problem": None if empty else outcome.problem, "attempts": 0}
-    values |= {"verdict": None if empty else outcome.verdict}
-    values |= {"anyway": row.anyway and paid}
+    values |= {"verdict": None if empty else outcome.verdict, "anyway": row.anyway and paid}
     if empty or (outcome.problem is None and paid):
         values |= {"state": "paid", "paid": now(), "amount": amount, "head": None if empty else due.ledger.head}
         values |= {"published": now()} if due.campaign.publish_at_once else {}
@@ -332,7 +329,7 @@ def _values(due: _Due, outcome: _Outcome, row: Row[Any], amount: int) -> dict[st
 
 
 def _count_attempt(store: Store, waiting: list[Row[Any]]) -> int | None:
-    """Count an attempt before it is made, and return how many there were; None while another process makes one."""
+    """Count an attempt before it is made, and return the count; None while another process makes an attempt."""
     claimed = rounds.c.id.in_([row.id for row in waiting])
     with store.write() as tx:
         rows = tx.execute(select(rounds).where(claimed).with_for_update()).all()
@@ -341,7 +338,7 @@ def _count_attempt(store: Store, waiting: list[Row[Any]]) -> int | None:
         process = os.getpid()
         made_by = {
             "attempt_process": process,
-            "attempt_started": _started(process),
+            "attempt_started": _start_time(process),
             "attempt_host": socket.gethostname(),
         }
         tx.execute(update(rounds).where(claimed).values(attempts=rounds.c.attempts + 1, attempted=now(), **made_by))
@@ -355,11 +352,11 @@ def _is_attempted_elsewhere(row: Row[Any]) -> bool:
     if row.attempt_host != socket.gethostname():
         return bool(row.attempted > after(seconds=-LEASE))
     process = int(row.attempt_process)
-    return process != os.getpid() and str(row.attempt_started) == _started(process) != ""
+    return process != os.getpid() and str(row.attempt_started) == _start_time(process) != ""
 
 
-def _started(pid: int) -> str:
-    """Return when a process was started, as the system counts; nothing for one that has ended."""
+def _start_time(pid: int) -> str:
+    """Return when a process started, in clock ticks since boot, or an empty string if it has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except OSError:
@@ -367,7 +364,7 @@ def _started(pid: int) -> str:
 
 
 def _waiting(tx: Connection, campaign: str) -> list[Row[Any]]:
-    """Return closed rounds to be paid: days are paid in order, so those after one that was reopened wait for it."""
+    """Return closed rounds to be paid. Days are paid in order, so those after a reopened day wait for it."""
     rows = list_rounds(tx, campaign)
     first_open = next((row.number for row in rows if row.state == "open"), len(rows) + 1)
     return [row for row in rows if row.state == "closed" and row.number < first_open]
@@ -379,17 +376,17 @@ def _payment_inputs(waiting: list[Row[Any]]) -> list[tuple[Any, ...]]:
 
 
 def _receipts(confirmed: list[Row[Any]]) -> list[tuple[Any, ...]]:
-    """Return what tells whether reports are the same."""
+    """Return what identifies confirmed reports."""
     return [(row.id, row.receipt) for row in confirmed]
 
 
 def close_due(store: Store) -> int:
-    """Close rounds whose deadlines have passed, settle those that a killed process left closed, and count them."""
+    """Close rounds whose deadlines have passed, settle those that a killed process left, and return their number."""
     with store.read() as tx:
         late = (rounds.c.state == "open") & (rounds.c.deadline <= now())
         unsettled = (rounds.c.state == "closed") & rounds.c.settled.is_(None) & (rounds.c.closed < after(seconds=-5))
         due = tx.execute(select(rounds).where(late | unsettled)).all()
-    with ThreadPoolExecutor(_AT_ONCE) as pool:  # those that failed before come last
+    with ThreadPoolExecutor(_CLOSING_THREADS) as pool:  # rounds that failed before come last
         list(pool.map(lambda row: _close_or_settle(store, row), sorted(due, key=lambda row: row.attempts)))
     return len(due)
 
@@ -400,5 +397,5 @@ def _close_or_settle(store: Store, row: Row[Any]) -> None:
             close_round(store, None, row.campaign, row.number)
         else:
             settle(store, row.campaign)
-    except Exception:  # one campaign's failure does not keep others waiting
-        logger.exception("a round could not be closed at its deadline; it is tried again")
+    except Exception:  # one campaign's failure does not hold up the others
+        logger.exception("a round could not be closed at its deadline; the service tries again")

@@ -1,7 +1,7 @@
-"""The database: its connections and its transactions. SQLite in one file, or PostgreSQL by URL.
+"""The database, its connections and its transactions: SQLite in one file, or PostgreSQL by URL.
 
-Everything that changes is done inside `Store.write`, which commits before it returns: what was acknowledged is stored.
-Times are text in UTC that sorts as time does.
+All changes are made inside `Store.write`, which commits before it returns, so whatever was acknowledged is stored.
+Times are text in UTC, which sorts chronologically.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from troth.service.schema import attempts
 
 BUSY_SECONDS, _POOL = 60, 20
 PROBE_SECONDS = 3
-"""How long a health check waits for its turn to write: much less than those who have something to write."""
+"""How long a health check waits to write, which is much less than other transactions wait."""
 
 
 class Store:
-    """A database, by its PostgreSQL URL or the path of an SQLite file, and its transactions.
+    """A database, given by a PostgreSQL URL or the path of an SQLite file, and its transactions.
 
-    Its keys are by default in the folder that TROTH_KEYS names, or else beside the file, or for PostgreSQL in
-    ``troth.keys``.
+    Keys are by default in the folder that TROTH_KEYS names. If that is not set, they are beside the SQLite file, or for
+    PostgreSQL in ``troth.keys``.
     """
 
     def __init__(self, url: str, *, keys: Keys | None = None) -> None:
         self.url = sqlalchemy_url(url)
         self.file = Path(self.url.database or "") if self.url.get_backend_name() == "sqlite" else None
         self.keys = keys or Keys(_key_folder(self.file))
-        # as many connections as there are threads to want them, and no values in errors, which are logged
+        # a connection for every thread that may want one, and no values in errors, because these are logged
         options: dict[str, Any] = {"pool_size": _POOL, "max_overflow": _POOL, "hide_parameters": True}
         options["execution_options"] = {OPTION: self.keys}
         self.spool = self._spool()
-        self.uses: dict[str, str] = {}  # tokens, and when they were used, to be stored soon
-        # SQLite has one writer at a time anyway, and a lock is fairer than its polling
+        self.uses: dict[str, str] = {}  # when tokens were last used, to be stored soon
+        # SQLite has only one writer at a time, and a lock is fairer than its polling
         self._lock = None if self.file is None else Lock()
         self._turn: AbstractContextManager[Any] = self._lock or nullcontext()
         self._writes, self._committed = True, 0.0
-        own = {"pool_size": 2, "max_overflow": 0, "pool_timeout": PROBE_SECONDS}
         self.engine = self._engine(BUSY_SECONDS, options)
-        # health checks share no connection with anybody who may hold one for long
-        self.probe = self._engine(PROBE_SECONDS, options | own)
+        # health checks have connections of their own, because others may be held for long
+        probe_options = {"pool_size": 2, "max_overflow": 0, "pool_timeout": PROBE_SECONDS}
+        self.probe = self._engine(PROBE_SECONDS, options | probe_options)
 
     def _engine(self, busy_seconds: float, options: dict[str, Any]) -> sql.Engine:
         if self.file is None:
@@ -65,8 +65,8 @@ class Store:
 
     @property
     def private(self) -> frozenset[str]:
-        """The files and folders that only the service reads."""
-        paths = (self.file, self.spool, getattr(self.keys, "folder", None))  # keys may be elsewhere than in a folder
+        """The files and folders that only the service may read."""
+        paths = (self.file, self.spool, getattr(self.keys, "folder", None))  # keys need not be in a folder
         return frozenset(str(path.resolve()) for path in paths if path is not None)
 
     def _spool(self) -> Path:
@@ -78,7 +78,7 @@ class Store:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Change things: all of it or nothing, committed when the block ends."""
+        """Open a transaction that writes. It is atomic, and committed when the block ends."""
         with self._turn, self.engine.connect() as connection:
             with connection.begin():
                 yield connection
@@ -86,7 +86,7 @@ class Store:
 
     @contextmanager
     def read(self, *, probe: bool = False) -> Iterator[Connection]:
-        """Look at things as they are at one moment; a probe of the database's health has connections of its own."""
+        """Open a transaction that reads one consistent snapshot. Health checks ``probe`` on separate connections."""
         options: dict[str, Any] = {"troth_reads": True}
         if self.file is None:
             options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -95,10 +95,9 @@ class Store:
             yield connection
 
     def try_writing(self) -> None:
-        """Write and remove a line, and remember for `check_writes` whether that worked within a few seconds.
+        """Insert and delete a row, and record for `check_writes` whether that worked within a few seconds.
 
-        A full disk is noticed, and a database that somebody has locked. If others take every turn to write, it is
-        enough that theirs are committed.
+        This detects a full disk and a locked database. If other writers take every turn, it is enough that they commit.
         """
         try:
             with self._short_turn(time.monotonic()) as acquired:
@@ -116,7 +115,7 @@ class Store:
 
     @contextmanager
     def _short_turn(self, began: float) -> Iterator[bool]:
-        """Take the turn to write, if it comes soon; without it, say so if somebody has committed meanwhile."""
+        """Wait briefly for the turn to write; yield whether it came. Raise if it did not and no other has committed."""
         if self._lock is None:
             yield True
         elif self._lock.acquire(timeout=PROBE_SECONDS):
@@ -148,10 +147,10 @@ def _key_folder(file: Path | None) -> Path:
 
 
 def queue(tx: Connection, subject: str, *, shared: bool = False) -> None:
-    """Wait for earlier transactions that queue for the same subject; those that share their turn run together.
+    """Wait for earlier transactions that queue for the same subject; ``shared`` ones run together.
 
-    PostgreSQL's locks on rows have no order: whoever wants one alone waits as long as others keep sharing it. SQLite
-    has one writer at a time anyway.
+    PostgreSQL's row locks are unfair: an exclusive one waits as long as new shared ones arrive. SQLite has only one
+    writer at a time.
     """
     if tx.dialect.name == "postgresql":
         key = int.from_bytes(sha256(subject.encode()).digest()[:8], signed=True)
@@ -160,7 +159,7 @@ def queue(tx: Connection, subject: str, *, shared: bool = False) -> None:
 
 
 def sqlalchemy_url(url: str) -> sql.URL:
-    """Return the URL of a database: a path is an SQLite file."""
+    """Return the URL of a database. A path means an SQLite file."""
     if "://" not in url:
         return sql.URL.create("sqlite+pysqlite", database=str(Path(url).resolve()))
     try:
@@ -175,17 +174,17 @@ def sqlalchemy_url(url: str) -> sql.URL:
 
 
 def now() -> str:
-    """Return the time, in UTC, to the microsecond."""
+    """Return the current time in UTC, to the microsecond."""
     return timestamp(datetime.now(UTC))
 
 
 def after(**span: float) -> str:
-    """Return a time from now."""
+    """Return the time a span from now, or before now if the span is negative."""
     return timestamp(datetime.now(UTC) + timedelta(**span))
 
 
 def timestamp(moment: datetime) -> str:
-    """Return a time as the tables have it.
+    """Return a time in the format of the tables.
 
     Examples
     --------
@@ -196,7 +195,7 @@ def timestamp(moment: datetime) -> str:
 
 
 def future_deadline(text: str | None) -> str | None:
-    """Return a time with a zone as the tables have it, or refuse one that has passed."""
+    """Convert a time with a zone to the format of the tables, and reject one that has passed; None if there is none."""
     if text is None or not text.strip():
         return None
     try:
@@ -212,12 +211,12 @@ def future_deadline(text: str | None) -> str | None:
 
 
 def _prepare_sqlite(raw: Any, _record: Any) -> None:
-    raw.isolation_level = None  # transactions begin where this file says, not where the driver guesses
+    raw.isolation_level = None  # `_begin_sqlite` begins transactions, not the driver
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         raw.execute(f"PRAGMA {pragma}").close()
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    """Begin; whoever writes takes the lock at once, so that two cannot both read first and then wait for each other."""
+    """Begin a transaction. Writers lock immediately: if two read first, each would wait for the other."""
     reads = connection.get_execution_options().get("troth_reads")
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")

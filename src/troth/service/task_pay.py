@@ -1,4 +1,4 @@
-"""A worker's view of its reports on tasks: sums, and the reasons on a sample of its own tasks."""
+"""What a worker's reports on tasks earned: totals, and the reasons for a sample of its own tasks."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from troth.service.accounts import User
 from troth.service.errors import ConflictError
 from troth.service.responses import Amount
 
-SAMPLE = 20
-"""How many of its own tasks a provider sees the shares of."""
+SAMPLE_SIZE = 20
+"""The number of its own tasks whose shares a provider sees."""
 
 
 def own_tasks(tx: Connection, user: User, campaign: str, number: int) -> responses.TaskPay:
-    """Return what a provider's reports on tasks earned, and why on some of them, once the round is published."""
+    """Return what a provider's reports on tasks earned, once the round is published."""
     (payment,) = payment_views.payment_of(tx, user, campaign, number).payments
     return task_pay(tx, campaign, number, payment.provider)
 
 
 def task_pay(tx: Connection, campaign: str, number: int, provider: str) -> responses.TaskPay:
-    """Return what a provider's reports on tasks earned: nothing of it but shares depends on others' reports.
+    """Return what a provider's reports on tasks earned. The reports of others affect nothing but the shares.
 
-    Shares are rounded to a hundredth, and the number of peers is not shown unless there were none.
+    Shares are rounded to a hundredth, and the number of peers is shown only if it is zero.
     """
     result = ledgers.load_result(tx, campaign)
     if not isinstance(result, TaskResult):
@@ -52,6 +52,6 @@ def task_pay(tx: Connection, campaign: str, number: int, provider: str) -> respo
                 share=round(own.share, 2),
                 earned=f"{float(price) * round(own.share, 2) / 10**terms.decimals:.{terms.decimals + 2}f}",
             )
-            for own in result.sample(provider, SAMPLE)
+            for own in result.sample(provider, SAMPLE_SIZE)
         ],
     )

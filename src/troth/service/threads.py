@@ -1,4 +1,4 @@
-"""Pools of threads, one for each kind of work, so that no kind has to wait for another."""
+"""Thread pools, one for each kind of work, so that no kind waits for another."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SIZES: dict[Pool, int] = {
     "work": 4,
     "parsing": max(2, os.cpu_count() or 1),
 }
-"""How many threads each kind of work may have."""
+"""The maximum number of threads for each kind of work."""
 _limiters: RunVar[dict[str, CapacityLimiter]] = RunVar("troth_thread_pools")
 
 
 async def run(pool: Pool, function: Callable[..., T], *arguments: Any, **options: Any) -> T:
-    """Call a function in a thread of a pool: it waits until the pool has a free thread."""
+    """Call a function in a thread of a pool, once one is free."""
     limiters = _limiters.get(None)
     if limiters is None:
         limiters = {name: CapacityLimiter(size) for name, size in SIZES.items()}

@@ -1,8 +1,8 @@
-"""Uploads that wait to be read: acknowledged once their bytes are safe, and read in a fair order.
+"""The queue of uploads: acknowledged once their bytes are stored, and read in a fair order.
 
-The bytes are in the spool, a folder beside the service. A row says whose they are and when they arrived, and that time
-counts for the deadline. The account that has used the least time goes first. One upload of an account is read at a
-time, and one campaign never takes all places.
+The bytes are in the spool, a folder that the store names. A row records their owner and when they arrived, which counts
+for the deadline. The account that has recently used the least time goes first. Only one upload of an account is read at
+a time, and no campaign takes all places.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from troth.service.store import Store, after, now, queue
 from troth.service.uploads import Limits, Upload, UploadError, printable_name, read_upload
 
 MAX_WAITING, MAX_ATTEMPTS = 8, 3
-HOURLY_SECONDS, HOURLY_BYTES, CAMPAIGNS = 600, 16 << 30, 10
-"""What reading an account's uploads may take in an hour, and how many times as much those of a campaign."""
+HOURLY_SECONDS, HOURLY_BYTES, CAMPAIGN_FACTOR = 600, 16 << 30, 10
+"""Limits for reading an account's uploads in an hour, and the factor by which a campaign's limits are larger."""
 _TO_READ = (queued.c.state == "waiting") | (queued.c.state == "reading")
 _QUEUED = (
     select(queued, members.c.name.label("provider"), round_table.c.campaign, round_table.c.number, round_table.c.day)
@@ -48,10 +48,10 @@ _LEASE_MINUTES, _OLDEST_HOURS, _RECENT_MINUTES, _MARGIN = 5.0, 1.0, 10.0, 0.5
 def enqueue(
     tx: Connection, user: User, campaign: str, number: int, path: Path, name: str, received: str, key: str | None
 ) -> str:
-    """Make an upload wait to be read, and return its identifier; one that was sent before under its key waits once."""
+    """Add an upload to the queue, and return its identifier; one that repeats a key is added only once."""
     if key is not None:
         queue(tx, f"{user.account} {key}")
-    row, member = rounds.open_to(tx, user, campaign, number, received)
+    row, member = rounds.find_open_round(tx, user, campaign, number, received)
     digest, size = sha256_of(path), path.stat().st_size
     identifier = new_id() if key is None else identifier_of(user.account, key)
     values = {"round": row.id, "member": member.id, "account": user.account, "sha256": digest, "bytes": size}
@@ -74,7 +74,7 @@ def enqueue(
 
 
 def identifier_of(account: str, key: str) -> str:
-    """Return the identifier of an upload that comes with a key: it waits once, however often it is sent."""
+    """Return the identifier of an upload with a key; it is the same however often the upload is sent."""
     return sha256(f"{account} {key}".encode()).hexdigest()[:16]
 
 
@@ -83,34 +83,34 @@ def _spool(folder: Path) -> str:
 
 
 def _reject_heavy_use(tx: Connection, campaign: str, account: str) -> None:
-    """Refuse an upload of an account or a campaign that has used up its hour, or has many waiting."""
+    """Reject an upload if its account has too many waiting, or the account or campaign has used up its hour."""
     of_campaign = queued.c.round.in_(select(round_table.c.id).where(round_table.c.campaign == campaign))
     if (tx.scalar(select(func.count()).where(_TO_READ, queued.c.account == account)) or 0) >= MAX_WAITING:
         raise RateLimitError(f"{MAX_WAITING} of your files are waiting to be read; try again once they have been read")
     totals = select(func.sum(queued.c.milliseconds), func.sum(queued.c.expanded)).where(queued.c.done > after(hours=-1))
-    for condition, times, owner in (
+    for condition, factor, owner in (
         (queued.c.account == account, 1, "your"),
-        (of_campaign, CAMPAIGNS, "the campaign's"),
+        (of_campaign, CAMPAIGN_FACTOR, "the campaign's"),
     ):
         milliseconds, expanded = (int(total or 0) for total in tx.execute(totals.where(condition)).one())
-        if milliseconds > times * HOURLY_SECONDS * 1000 or expanded > times * HOURLY_BYTES:
+        if milliseconds > factor * HOURLY_SECONDS * 1000 or expanded > factor * HOURLY_BYTES:
             raise RateLimitError(f"reading {owner} files has used up this hour's limit; try again later")
 
 
 def claim(store: Store, *, places: int = threads.SIZES["parsing"]) -> Row[Any] | None:
-    """Choose what is read next, fairly, and count the attempt before it is made."""
+    """Choose the next upload fairly, and count the attempt to read it before it is made."""
     with store.read() as tx:
         if not tx.scalar(select(exists().where(_TO_READ))):
             return None
     with store.write() as tx:
         queue(tx, "uploads to be read")
         stale = (queued.c.state == "reading") & (queued.c.claimed < after(minutes=-_LEASE_MINUTES))
-        often = stale & (queued.c.attempts >= MAX_ATTEMPTS)
+        exhausted = stale & (queued.c.attempts >= MAX_ATTEMPTS)
         problem = f"{MAX_ATTEMPTS} attempts to read the file were cut off; send another one"
         lost = (queued.c.state == "waiting") & (queued.c.received < after(hours=-_OLDEST_HOURS))
         refused = {"state": "refused", "done": now(), "status": 422}
-        given_up = tx.scalars(select(queued.c.id).where(often | lost)).all()
-        tx.execute(update(queued).where(often).values(problem=problem, **refused))
+        given_up = tx.scalars(select(queued.c.id).where(exhausted | lost)).all()
+        tx.execute(update(queued).where(exhausted).values(problem=problem, **refused))
         tx.execute(update(queued).where(lost).values(problem="it could not be read in time; send it again", **refused))
         tx.execute(update(queued).where(stale).values(state="waiting"))
         rows = tx.execute(_QUEUED.where(_TO_READ).order_by(queued.c.received)).all()
@@ -122,7 +122,7 @@ def claim(store: Store, *, places: int = threads.SIZES["parsing"]) -> Row[Any] |
             if row.state == "waiting"
             and row.account not in accounts
             and busy[row.campaign] < max(1, places - 1)
-            and (row.spool == _spool(store.spool) or (store.spool / row.id).exists())  # this machine was renamed
+            and (row.spool == _spool(store.spool) or (store.spool / row.id).exists())  # if this machine was renamed
         ]
         for identifier in given_up:
             (store.spool / identifier).unlink(missing_ok=True)
@@ -139,7 +139,7 @@ def claim(store: Store, *, places: int = threads.SIZES["parsing"]) -> Row[Any] |
 
 
 def read_all(store: Store, limits: Limits) -> None:
-    """Read what waits, until nothing does that may be read now."""
+    """Read uploads until none is left that may be read now."""
     while (row := claim(store)) is not None:
         _read(store, limits, row)
 
@@ -158,32 +158,31 @@ def _read(store: Store, limits: Limits, row: Row[Any]) -> None:
     values: dict[str, Any] = {"done": now(), "milliseconds": int(1000 * (time.monotonic() - began))}
     with store.write() as tx:
         if isinstance(outcome, UploadError):
-            retry = outcome.status == 503
-            values |= {"state": "waiting"} if retry else {"state": "refused"}
-            values |= {"status": outcome.status, "problem": str(outcome)}
+            state = "waiting" if outcome.status == 503 else "refused"
+            values |= {"state": state, "status": outcome.status, "problem": str(outcome)}
         else:
             values |= {"state": "read", "expanded": outcome.expanded}
             if tx.scalar(select(uploads.c.id).where(uploads.c.id == row.id)) is None:
                 rounds.store_upload(tx, row.id, row.round, row.member, outcome, row.received, row.nonce)
         tx.execute(update(queued).where(queued.c.id == row.id).values(**values))
     if values["state"] == "waiting":
-        time.sleep(1.0)  # all places to read in were taken
+        time.sleep(1.0)  # all places were taken
     else:
         path.unlink(missing_ok=True)
 
 
 def find(tx: Connection, identifier: str) -> Row[Any] | None:
-    """Return an upload that waits or has waited."""
+    """Return an upload that is or was in the queue."""
     return tx.execute(_QUEUED.where(queued.c.id == identifier)).first()
 
 
 def unread(tx: Connection, member: str, round_id: str) -> Sequence[Row[Any]]:
-    """Return a provider's uploads to a round that wait to be read, the latest first."""
+    """Return a provider's uploads to a round that wait to be read, latest first."""
     return tx.execute(_UNREAD, {"of_member": member, "to_round": round_id}).all()
 
 
 def pending(tx: Connection, round_ids: Sequence[str]) -> bool:
-    """Return whether something that came in time is still to be read, or to be confirmed by a provider who can."""
+    """Return whether an upload that arrived in time is still to be read, or can still be confirmed."""
     in_rounds = queued.c.round.in_(round_ids)
     unread = _TO_READ & (queued.c.received > after(hours=-_OLDEST_HOURS))
     later = (

@@ -1,4 +1,4 @@
-"""A provider's uploaded file becomes its report or is refused, in bounded time and memory."""
+"""Read an uploaded file as a report, or reject it, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from troth.service.sandbox import READING, AbortedError, MemoryLimitError, Sandb
 from troth.service.worker_processes import Bounds
 
 _NAME_LENGTH, _MESSAGE_LENGTH = 200, 2000
-_TASK_ANSWER, _MAX_CONTENT = 1 << 26, 1 << 23  # bytes: of what the child returns, and of what is stored of it
+_MAX_TASK_ANSWER, _MAX_CONTENT = 1 << 26, 1 << 23  # bytes that the child returns for tasks, and that are stored
 _MAX_GUESSES = 100_000  # tasks of public data, which are part of the terms
 _SIGNATURES = {
     b"PK\x03\x04": "a ZIP archive or a workbook",
@@ -48,10 +48,10 @@ _SIGNATURES = {
     b"\xd0\xcf\x11\xe0": "an old office document",
     b"SQLite format 3": "an SQLite database",
 }
-_WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # or archives and documents, of which none is read here
+_WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # or archives and documents, which are not read either
 _AS_CSV = "save the sheet as CSV UTF-8 and send that"
-_OF_KIND = {"parquet": b"PAR1", "arrow": b"ARROW1"}
-_OF_SUFFIX = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
+_FORMAT_SIGNATURES = {"parquet": b"PAR1", "arrow": b"ARROW1"}
+_COMPRESSION_SIGNATURES = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
 
 _Rows: TypeAlias = tuple[tuple[str, ...], ...]
 SANDBOX = Sandbox(READING)
@@ -59,14 +59,14 @@ SANDBOX = Sandbox(READING)
 
 
 class UnmeasuredReportError(TrothError):
-    """A report for which it is not known how long payments take."""
+    """A report for which the time that payments take has not been measured."""
 
 
 class UploadError(DataError):
-    """An upload that is refused, with the status of the HTTP response.
+    """A rejected upload, with the status of the HTTP response.
 
-    413 if it is too large, 415 if its format is unknown, 422 if something is wrong with its content, 503 if too many
-    others are being read.
+    413 if it is too large, 415 if its format is unknown, 422 if its content is invalid, 503 if too many others are
+    being read.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -76,39 +76,40 @@ class UploadError(DataError):
 
 @dataclass(frozen=True)
 class Limits:
-    """How large an upload may be, and what reading it may take."""
+    """Limits on the size of an upload, and on the resources for reading it."""
 
     bytes: int = 64 << 20  # of the file
     cells: int = 50_000_000  # rows times columns that are read
-    expanded: int = 512 << 20  # bytes of text, once it is decompressed
-    seconds: float = 20.0  # of processor time; the clock allows half as much again, and a second
-    memory: int = 2 << 30  # bytes besides those of the program itself
+    expanded: int = 512 << 20  # bytes of text after decompression
+    seconds: float = 20.0  # of processor time; elapsed time may be half as much again, plus a second
+    memory: int = 2 << 30  # bytes in addition to those of the program itself
 
 
 @dataclass(frozen=True)
 class Upload:
     """A file that was read."""
 
-    report: Report  # its digest is that of the rows, also where the file holds statistics of them
+    report: Report  # its digest is that of the rows, even if the file holds statistics
     sha256: str  # of the file, in hexadecimal
     preview: _Rows  # the names of the columns that are read and the first rows, as short text
-    columns: tuple[ColumnSummary, ...]  # what is in the columns of the model; none for statistics
-    expanded: int = 0  # how many bytes were decoded
+    columns: tuple[ColumnSummary, ...]  # summaries of the model's columns; empty for statistics
+    expanded: int = 0  # bytes after decompression
 
 
 def read_upload(
     campaign: Campaign, path: Path, name: str, provider: str, day: Day, limits: Limits = Limits(), *, trial: bool = True
 ) -> Upload:
-    """Read a file that a provider sent, and refuse what cannot be data of the campaign; its name says the format.
+    """Read an uploaded file, and reject anything that is not valid data for the campaign.
 
-    A ``trial`` shows how long payments take with a report that is larger than all before it.
+    The file's name determines its format. If the report is larger than all before it, payments with it are tried out
+    to measure how long they take, unless ``trial`` is False.
 
     Raises
     ------
     UploadError
         With a message for the provider.
     UnmeasuredReportError
-        If a trial is needed, and not wanted.
+        If a trial is needed, but ``trial`` is False.
     """
     shown_name = printable_name(name)
     size = path.stat().st_size
@@ -160,7 +161,7 @@ def holds_statistics(campaign: Campaign, name: str) -> bool:
     try:
         return (campaign.format or format_of(Path(printable_name(name)))) == "statistics"
     except DataError:
-        return True  # it is refused at once
+        return True  # `read_upload` rejects it immediately
 
 
 def read_public_upload(campaign: Campaign, path: Path, name: str, limits: Limits = Limits()) -> dict[str, Any]:
@@ -192,18 +193,18 @@ def printable_name(name: str) -> str:
 def _read_rows(
     campaign: Campaign, path: Path, shown_name: str, kind: str, provider: str, day: Day, limits: Limits
 ) -> dict[str, Any]:
-    """Have the child read rows, under the name that the provider gave: it says how they are compressed."""
+    """Read rows in a child process, under the provider's file name, which determines the compression."""
     width = campaign.request.reduction.width
     request = campaign.request if campaign.task is None else task_request(campaign)
     answer_bytes = (1 << 20) + 32 * width + 4096 * len(campaign.columns)
-    bounds = Bounds(limits.memory, limits.seconds, answer_bytes if campaign.task is None else _TASK_ANSWER)
+    bounds = Bounds(limits.memory, limits.seconds, answer_bytes if campaign.task is None else _MAX_TASK_ANSWER)
     with tempfile.TemporaryDirectory(prefix="troth-upload-") as folder:
-        os.symlink(path.resolve(), os.path.join(folder, shown_name))  # noqa: PTH118, PTH211 (the name was made harmless)
+        os.symlink(path.resolve(), os.path.join(folder, shown_name))  # noqa: PTH118, PTH211 (the name was sanitized)
         bounds = replace(bounds, files=(folder, str(path.resolve())))
         status = 422
         try:
-            most = limits.cells, limits.expanded, campaign.rows, campaign.max_tasks
-            answer = SANDBOX.run(parse, request, folder, shown_name, kind, provider, day, *most, bounds=bounds)
+            maxima = limits.cells, limits.expanded, campaign.rows, campaign.max_tasks
+            answer = SANDBOX.run(parse, request, folder, shown_name, kind, provider, day, *maxima, bounds=bounds)
         except MemoryLimitError:
             problem = f"needs more than {limits.memory / (1 << 30):.3g} GB of memory to read; send fewer rows"
         except TimeLimitError:
@@ -224,7 +225,7 @@ def _read_rows(
 def _checked(
     campaign: Campaign, answer: dict[str, Any], shown_name: str, provider: str, day: Day
 ) -> tuple[Report, _Rows, tuple[ColumnSummary, ...]]:
-    """Check everything that a child answers: what it read may have taken it over."""
+    """Validate a child's whole answer: the file that it read may have taken it over."""
     reduction = campaign.request.reduction
     own: OwnTasks | None = None
     try:
@@ -244,7 +245,7 @@ def _checked(
 
 
 def _own_tasks(campaign: Campaign, answer: dict[str, Any]) -> OwnTasks:
-    """Return reports on tasks whose names and summaries have the right form."""
+    """Validate the names and summaries of a child's reports on tasks."""
     names, reduction = answer["tasks"], campaign.request.reduction
     summaries = np.array([_numbers(row) for row in answer["summaries"]])
     if not all(type(name) is str and name == task_name(name) and name.isprintable() for name in names):
@@ -268,7 +269,7 @@ def _task_report(campaign: Campaign, report: Report, own: OwnTasks) -> TaskRepor
 
 
 def _summary(campaign: Campaign, entry: dict[str, Any]) -> ColumnSummary:
-    """Return a column as the child sums it up, with no labels but those of the terms."""
+    """Return the child's summary of a column, with labels of the terms only."""
     name, names = entry["name"], campaign.request.labels_of(entry["name"]) or ()
     labels = [(names[names.index(label)], int(_number(count))) for label, count in entry.get("labels", ())]
     numbers = {key: _number(entry[key]) for key in ("minimum", "maximum", "mean") if key in entry}
@@ -292,10 +293,11 @@ def _count(value: Any) -> int:
 
 
 def _read_statistics(campaign: Campaign, path: Path, shown_name: str, provider: str, day: Day) -> Report:
-    """Read a file of statistics here: it is small, and safe to parse with the standard library."""
-    most = (1 << 16) + 64 * campaign.request.reduction.width
-    if path.stat().st_size > most:
-        raise UploadError(413, f"{shown_name}: too large for a file of statistics, which has at most {most:,} bytes")
+    """Read a file of statistics in this process: it is small, and the standard library parses it safely."""
+    max_bytes = (1 << 16) + 64 * campaign.request.reduction.width
+    if path.stat().st_size > max_bytes:
+        problem = f"too large for a file of statistics, which has at most {max_bytes:,} bytes"
+        raise UploadError(413, f"{shown_name}: {problem}")
     try:
         plain = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -310,21 +312,21 @@ def _read_statistics(campaign: Campaign, path: Path, shown_name: str, provider: 
 
 
 def _reject_mislabelled(path: Path, shown_name: str, kind: str) -> None:
-    """Refuse a spreadsheet, and a file whose first bytes are of another format than its name says."""
+    """Reject spreadsheets, and files whose first bytes do not match the format of their name."""
     if kind == "sheet":
-        raise UploadError(415, f"{shown_name}: the service reads no spreadsheets; {_AS_CSV}")
+        raise UploadError(415, f"{shown_name}: the service does not read spreadsheets; {_AS_CSV}")
     with path.open("rb") as file:
         head = file.read(16)
-    expected = _OF_SUFFIX.get(Path(shown_name).suffix.lower()) or _OF_KIND.get(kind)
+    expected = _COMPRESSION_SIGNATURES.get(Path(shown_name).suffix.lower()) or _FORMAT_SIGNATURES.get(kind)
     for signature, content in _SIGNATURES.items():
         if head.startswith(signature) and signature != expected:
-            wrong = "not what its name says; give it the right ending"
+            problem = "but its name says otherwise; give it the right extension"
             if signature in _WORKBOOKS:
-                wrong = f"which the service does not read; {_AS_CSV}"
-            raise UploadError(415, f"{shown_name}: is {content}, {wrong}")
+                problem = f"which the service does not read; {_AS_CSV}"
+            raise UploadError(415, f"{shown_name}: is {content}, {problem}")
 
 
 def _printable_message(message: str) -> str:
-    """Return a message that is not too long and has only printable characters."""
+    """Return a message without unprintable characters, cut to a maximum length."""
     clean = "".join(sign if sign.isprintable() or sign == "\n" else "�" for sign in message[: _MESSAGE_LENGTH + 1])
     return short(clean, _MESSAGE_LENGTH)

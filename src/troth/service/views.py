@@ -26,7 +26,7 @@ from troth.service.store import Store, now
 
 
 def health_view(store: Store) -> responses.Health:
-    """Report that the database responds, and takes changes."""
+    """Check that the database responds and can be written."""
     store.check_writes()
     with store.read(probe=True) as tx:
         tx.execute(text("SELECT 1"))
@@ -82,7 +82,7 @@ def own_campaign(tx: Connection, user: User, campaign: str) -> responses.OwnCamp
 
 
 def campaign_for(tx: Connection, row: Row[Any], member: Row[Any]) -> responses.JoinedCampaign:
-    """Return a campaign as a member sees it: it has not ended before its last round is published."""
+    """Return a campaign as a member sees it: running until its last round is published."""
     terms, state = campaigns.terms_of(row), row.state
     if state == "ended" and any(round_row.published is None for round_row in rounds.list_rounds(tx, row.id)):
         state = "running"
@@ -97,7 +97,7 @@ def campaign_for(tx: Connection, row: Row[Any], member: Row[Any]) -> responses.J
 
 
 def promise(terms: Campaign) -> responses.Promise:
-    """Return what is announced to everybody."""
+    """Return what a campaign announces to everybody."""
     return responses.Promise.of(
         terms,
         budget=Amount(terms.budget, terms.decimals),
@@ -130,8 +130,8 @@ def round_view(tx: Connection, user: User, campaign: str, number: int) -> respon
 
 
 def list_rounds(tx: Connection, user: User, campaign: str, number: int | None = None) -> Sequence[responses.Round]:
-    """Return all rounds of a campaign, or one, to whoever owns it or provides data to it."""
-    row, member = campaigns.visible(tx, user, campaign)  # nobody else is told which rounds there are
+    """Return all rounds of a campaign, or only one, as its owner or one of its providers may see them."""
+    row, member = campaigns.visible(tx, user, campaign)  # others must not learn which rounds exist
     rows = rounds.list_rounds(tx, campaign) if number is None else [rounds.find_round(tx, campaign, number)]
     return own_rounds(tx, campaigns.terms_of(row), rows) if member is None else joined_rounds(tx, member, rows)
 
@@ -143,7 +143,7 @@ def own_rounds(tx: Connection, terms: Campaign, rows: Sequence[Row[Any]]) -> lis
     for row in rows:
         verdict = None if row.verdict is None else responses.Verdict(**row.verdict)
         beforehand = unchecked_before(terms) if row.state != "paid" else None
-        fields = responses.OwnRound.of(
+        view = responses.OwnRound.of(
             row,
             closed=_closed(row),
             state="published" if row.published is not None else _state(row),
@@ -152,7 +152,7 @@ def own_rounds(tx: Connection, terms: Campaign, rows: Sequence[Row[Any]]) -> lis
             amount=None if row.amount is None else Amount(row.amount, terms.decimals),
             reports=counts.get(row.id, 0),
         )
-        round_views.append(fields)
+        round_views.append(view)
     return round_views
 
 
@@ -178,18 +178,18 @@ def joined_rounds(tx: Connection, member: Row[Any], rows: Iterable[Row[Any]]) ->
 
 
 def joined_round(row: Row[Any], submission: str | None) -> responses.JoinedRound:
-    """Return a round as a provider sees it, with what it has confirmed: nothing changes before it is published."""
+    """Return a round as a provider sees it: once closed, it looks the same until it is published."""
     state: Any = "published" if row.published is not None else "open" if _state(row) == "open" else "closed"
     return responses.JoinedRound.of(row, closed=_closed(row), state=state, submission=submission)
 
 
 def _closed(row: Row[Any]) -> Any:
-    """Return when a round was closed, or is as good as closed."""
+    """Return when a round was closed, or its deadline if that has passed and nothing has closed the round yet."""
     return row.closed or (row.deadline if _state(row) == "closed" else None)
 
 
 def _state(row: Row[Any]) -> Any:
-    """Return a round's state; one whose deadline has passed is closed, even if nothing has closed it yet."""
+    """Return a round's state: closed once its deadline has passed, even if nothing has closed the round yet."""
     late = row.state == "open" and row.deadline is not None and row.deadline <= now()
     return "closed" if late else row.state
 
@@ -206,7 +206,7 @@ def list_reports(tx: Connection, user: User, campaign: str, number: int) -> list
 
 
 def list_submissions(tx: Connection, user: User, campaign: str, number: int) -> list[responses.Submission]:
-    """Return a provider's submissions to a round, the latest first."""
+    """Return a provider's submissions to a round, latest first."""
     row, member = campaigns.joined(tx, user, campaign)
     return submissions_of(tx, campaigns.terms_of(row), member, rounds.find_round(tx, campaign, number))
 
@@ -214,7 +214,7 @@ def list_submissions(tx: Connection, user: User, campaign: str, number: int) -> 
 def submissions_of(
     tx: Connection, terms: Campaign, member: Row[Any], round_row: Row[Any]
 ) -> list[responses.Submission]:
-    """Return a member's submissions to a round, the latest first."""
+    """Return a member's submissions to a round, latest first."""
     waiting = [_unread(terms, upload) for upload in upload_queue.unread(tx, member.id, round_row.id)]
     uploads = rounds.my_uploads(tx, member.id, round_row.id)
     return [*waiting, *(_submission(keys_of(tx), terms, upload) for upload in uploads)]
@@ -237,7 +237,7 @@ def submission_of(
 
 
 def _unread(terms: Campaign, waiting: Row[Any]) -> responses.Submission:
-    """Return a submission that was received, and is not read yet or was refused."""
+    """Return a submission that has not been read yet, or was refused."""
     state = "refused" if waiting.state == "refused" else "waiting"
     names = "data_digest", "rows", "dropped", "unnamed", "summary", "tasks", "confirmed", "replaced", "receipt"
     unknown: dict[str, Any] = dict.fromkeys(names)
@@ -245,7 +245,7 @@ def _unread(terms: Campaign, waiting: Row[Any]) -> responses.Submission:
 
 
 def _sent(terms: Campaign, file: Row[Any], **given: Any) -> responses.Submission:
-    """Return a file that has arrived, with what is known of it besides."""
+    """Return a submission with the fields of its file and the given ones."""
     return responses.Submission.of(file, round=file.number, file=file.name, commitment=terms.commitment, **given)
 
 

@@ -1,4 +1,4 @@
-"""Around every request: headers that keep browsers strict, a log line without secrets, errors as responses."""
+"""Around every request: security headers, a log line without secrets, and errors as responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from troth.core.errors import TrothError
 from troth.operations import PREFIX
-from troth.service.access import methods_at
+from troth.service.access import allowed_methods
 from troth.service.errors import status_of
 from troth.service.pages.frame import error_page
 from troth.service.responses import Problem, Refused
@@ -30,7 +30,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-_MAX_PROBLEMS = 50  # of one request, that are named
+_MAX_PROBLEMS = 50  # that are listed for one request
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -44,7 +44,7 @@ HEADERS = {
 
 
 class ResponseGuard:
-    """Add headers to every response that does not set its own, and log it: the route's pattern, never the address."""
+    """Add the headers that a response does not set itself, and log it with the route's pattern, never the address."""
 
     def __init__(self, app: ASGIApp, *, https: bool) -> None:
         self.app = app
@@ -73,7 +73,7 @@ class ResponseGuard:
                 status = message["status"]
                 present = {name.lower() for name, _ in message["headers"]}
                 extra = [(k.encode(), v.encode()) for k, v in self.headers.items() if k.encode() not in present]
-                if unread and b"connection" not in present:  # nobody reads the rest of the body
+                if unread and b"connection" not in present:  # the rest of the body will not be read
                     extra.append((b"connection", b"close"))
                 message["headers"] = [*message["headers"], *extra]
             await send(message)
@@ -92,13 +92,13 @@ class ResponseGuard:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line."""
+    """Formats log records as JSON objects, one per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record: the fields of an event, or a text as its message."""
+        """Format a record: the fields of an event, or a text as its message."""
         event = record.msg if isinstance(record.msg, dict) else {"event": "message", "message": record.getMessage()}
-        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        line = {"time": f"{at}.{int(record.msecs):03d}Z", "level": record.levelname.lower(), **event}
+        second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line = {"time": f"{second}.{int(record.msecs):03d}Z", "level": record.levelname.lower(), **event}
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line)
@@ -129,8 +129,8 @@ def answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> Response:
-        methods = methods_at(request.url.path, app.state.access)
-        if methods and request.method not in methods:  # a plain address that also looks like one with an identifier
+        methods = allowed_methods(request.url.path, app.state.access)
+        if methods and request.method not in methods:  # a fixed path that also matches a pattern
             return failed(request, HTTPException(405))
         problems = [
             Problem(
@@ -144,15 +144,15 @@ def answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def failed(request: Request, error: HTTPException) -> Response:
-        words = {
+        messages = {
             400: "the body cannot be read; send JSON in UTF-8",
             404: "there is no such page",
             405: "this address does not support that method",
         }
-        refusal = response(request, error.status_code, words.get(error.status_code, str(error.detail)))
+        refusal = response(request, error.status_code, messages.get(error.status_code, str(error.detail)))
         for name, value in (error.headers or {}).items():
             refusal.headers[name] = value
-        if error.status_code == 405 and (methods := methods_at(request.url.path, app.state.access)):
+        if error.status_code == 405 and (methods := allowed_methods(request.url.path, app.state.access)):
             refusal.headers["Allow"] = ", ".join(methods)
         return refusal
 

@@ -1,9 +1,8 @@
 """The process that waits next to the server with all modules loaded, and its children, which do the work.
 
-It has one thread, so it may fork, and none of the server's memory, files or environment. Each task comes with its own
-socket. The child receives the task over it, pickled, because it trusts the server, and sends its answer as JSON,
-because the server does not trust it. When a child has ended, its status follows; when the server hangs up, the child is
-killed.
+It has a single thread, so it can fork, and it shares no memory, files or environment with the server. Each task has its
+own socket. The child receives the task pickled, because it trusts the server, and answers in JSON, because the server
+does not trust it. When the child ends, its status follows; when the server hangs up, the child is killed.
 """
 
 from __future__ import annotations
@@ -32,24 +31,24 @@ from troth.service.confinement import confine
 
 LENGTH, STATUS = struct.Struct(">Q"), struct.Struct(">i")
 STARTED = b"."
-OUT_OF_MEMORY, NO_CHILD = 90, 1 << 20  # a status that only we use, and one that no process ends with
+OUT_OF_MEMORY, NO_CHILD = 90, 1 << 20  # an exit status of our own, and a number that is no exit status
 BLOCK = 1 << 16
-_OPEN_FILES = 64
-_KILL_WITH_PARENT = 1  # of prctl
+_MAX_OPEN_FILES = 64
+_PR_SET_PDEATHSIG = 1  # of prctl: the signal to send when the parent dies
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a task may use."""
+    """The resources that a task may use."""
 
-    memory: int  # bytes of address space beyond those that the loaded modules take
-    seconds: float  # of processor time, rounded up; the clock allows half as much again, and a second
-    answer: int = 1 << 20  # bytes that come back
-    files: tuple[str, ...] = ()  # and folders that it may read, besides the installed modules
+    memory: int  # bytes of address space in addition to those of the loaded modules
+    seconds: float  # of processor time, rounded up; elapsed time may be half as much again, plus a second
+    answer: int = 1 << 20  # bytes of the answer
+    files: tuple[str, ...] = ()  # files and folders that it may read, besides the installed modules
 
 
 def serve(descriptor: int, modules: Sequence[str]) -> None:
-    """Wait for tasks, and fork a child for each, until the server is gone."""
+    """Wait for tasks and fork a child for each, until the server is gone."""
     control = socket.socket(fileno=descriptor)
     sys.meta_path.insert(0, _HiddenModules())
     for module in modules:
@@ -65,7 +64,7 @@ def serve(descriptor: int, modules: Sequence[str]) -> None:
 
 
 class _HiddenModules(MetaPathFinder):
-    """Hides modules that are not needed, and that Arrow would load in every child if it found them."""
+    """Hides pandas, which is not needed, and which Arrow would otherwise load in every child."""
 
     def find_spec(self, name: str, *_: object) -> None:
         if name == "pandas":
@@ -75,7 +74,7 @@ class _HiddenModules(MetaPathFinder):
 class _WaitingProcess:
     def __init__(self, control: socket.socket) -> None:
         self.control = control
-        self.wake, self.waking = socket.socketpair()  # so that the end of a child ends the wait
+        self.wake, self.waking = socket.socketpair()  # so that the end of a child wakes `poll`
         for end in (self.wake, self.waking):
             end.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -110,7 +109,7 @@ class _WaitingProcess:
             return
         if not child:
             _run_child(job, [self.control, self.wake, self.waking, *self.children.values()])
-        with suppress(OSError):  # whichever of the two is first makes the group
+        with suppress(OSError):  # parent and child both try, because either may be first
             os.setpgid(child, child)
         self.children[child] = job
         self.poll.register(job, 0)  # reports only that the server hung up
@@ -119,7 +118,7 @@ class _WaitingProcess:
         for child, job in self.children.items():
             if job.fileno() == descriptor:
                 self.poll.unregister(job)
-                with suppress(ProcessLookupError):  # it was not waited for yet, so no other group has its number
+                with suppress(ProcessLookupError):  # the child was not reaped yet, so no other group has its number
                     os.killpg(child, signal.SIGKILL)
 
     def _reap(self) -> None:
@@ -148,8 +147,8 @@ def _run_child(job: socket.socket, other_jobs: Sequence[socket.socket]) -> NoRet
         for other in other_jobs:
             other.close()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        (length,) = LENGTH.unpack(_received(job, LENGTH.size))
-        bounds, private, function, arguments = pickle.loads(_received(job, length))  # noqa: S301 (the server's own)
+        (length,) = LENGTH.unpack(_receive(job, LENGTH.size))
+        bounds, private, function, arguments = pickle.loads(_receive(job, length))  # noqa: S301 (the server's own)
         _limit(bounds)
         confine(map(Path, bounds.files), map(Path, private))
         answer = json.dumps(function(*arguments), allow_nan=False).encode()
@@ -158,11 +157,11 @@ def _run_child(job: socket.socket, other_jobs: Sequence[socket.socket]) -> NoRet
     except MemoryError:
         status = OUT_OF_MEMORY
     finally:
-        os._exit(status)  # nothing else leaves the child
+        os._exit(status)  # whatever was raised, the child ends here
 
 
 def _limit(bounds: Bounds) -> None:
-    ctypes.CDLL(None).prctl(_KILL_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     seconds = max(1, ceil(bounds.seconds))
     for resource_kind, soft, hard in (
@@ -170,12 +169,12 @@ def _limit(bounds: Bounds) -> None:
         (resource.RLIMIT_CPU, seconds, seconds + 1),
         (resource.RLIMIT_CORE, 0, 0),
         (resource.RLIMIT_FSIZE, 0, 0),
-        (resource.RLIMIT_NOFILE, _OPEN_FILES, _OPEN_FILES),
+        (resource.RLIMIT_NOFILE, _MAX_OPEN_FILES, _MAX_OPEN_FILES),
     ):
         resource.setrlimit(resource_kind, (soft, hard))
 
 
-def _received(job: socket.socket, length: int) -> bytes:
+def _receive(job: socket.socket, length: int) -> bytes:
     content = bytearray()
     while len(content) < length:
         block = job.recv(min(BLOCK, length - len(content)))

@@ -1,8 +1,8 @@
-"""What a provider may do with its data, one small class each.
+"""Strategies of providers, one small class each.
 
-A `RowLie` says what it does to rows, and can be audited. A `SummaryLie` says what it does to a summary, and can be
-replayed on past days, whose rows may be gone. Most are both. `Copy`, `Collude` and `Split` play a full round. A
-function ``lie(data, rng) -> data`` is a strategy too.
+A `RowLie` changes rows and can be audited. A `SummaryLie` changes a summary and can be replayed on past days, whose
+rows may be gone. Most are both. `Copy`, `Collude` and `Split` play a full round. A function ``lie(data, rng) -> data``
+is a strategy too.
 """
 
 from troth.audits.strategies.accounts import Collude, Copy, Split
@@ -113,7 +113,7 @@ def lies_for_model(model: Model) -> list[Strategy]:
 
 
 def lies_for_reduction(reduction: Reduction) -> list[SummaryLie]:
-    """Return the known lies of a single provider that work on summaries of a reduction.
+    """Return the known lies of a single provider that make sense for summaries of a reduction.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def lies_for_reduction(reduction: Reduction) -> list[SummaryLie]:
 
 
 def lies_left_out(model: Model, reduction: Reduction) -> list[Strategy]:
-    """Return the known lies that make sense for a model's rows, but that its reduction cannot do to a summary.
+    """Return the known lies that make sense for a model's rows but cannot be applied to summaries of its reduction.
 
     Examples
     --------

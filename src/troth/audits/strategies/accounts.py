@@ -1,4 +1,4 @@
-"""Lies that need more than one report: a peer's data, and several accounts."""
+"""Lies that involve more than one report: copying a peer, colluding, and splitting over accounts."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Copy(Strategy):
-    """Report a peer's data in place of the true data."""
+    """Report a peer's data instead of the true data."""
 
     label = "copy a peer"
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
-        """Send the next provider's report once more; it is taken to have as many rows."""
+        """Send the next provider's report, as if it had the liar's number of rows."""
         return one_report(honest, liar, honest[..., (liar + 1) % honest.shape[-2], :], count_rows(model, data))
 
 
 @dataclass(frozen=True)
 class Collude(Strategy):
-    """Several providers report the same fake: the first one's data, however often they are replicated."""
+    """Several providers send the same report: the first one's data, changed by the lie ``fake``."""
 
     members: int = 2
     fake: RowLie = field(default_factory=FabricateFromPrior)
@@ -55,7 +55,7 @@ class Collude(Strategy):
 
 @dataclass(frozen=True)
 class Split(Strategy):
-    """Open several accounts and give each a part of the rows; every account then has its own, smaller cap."""
+    """Open several accounts and give each a part of the rows; every account has its own, smaller cap."""
 
     accounts: int = 2
 

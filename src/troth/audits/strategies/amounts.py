@@ -1,4 +1,4 @@
-"""Lies about how much data there is: more rows, fewer rows, none."""
+"""Lies about the amount of data: more rows, fewer rows, or none."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Replicate(RowLie, SummaryLie):
     label = "replicate {times} times"
 
     def __post_init__(self) -> None:
-        check_whole(self, self.times, "times")
+        check_positive_integer(self, self.times, "times")
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         return map_rows(model, data, lambda x, axis: np.concatenate([x] * self.times, axis=axis))
@@ -36,7 +36,7 @@ class Replicate(RowLie, SummaryLie):
 
 @dataclass(frozen=True)
 class Withhold(RowLie, SummaryLie):
-    """Keep a share of the rows back; they are exchangeable, so the last ones."""
+    """Withhold a share of the rows: the last ones, since rows are exchangeable."""
 
     share: float = 0.5
 
@@ -56,18 +56,18 @@ class Withhold(RowLie, SummaryLie):
 
 @dataclass(frozen=True)
 class SendPart(SummaryLie):
-    """Report one row in ``parts``, chosen so that averages stay: labels are drawn from the true ones, sums scaled."""
+    """Report one row in ``parts`` and preserve averages: labels are drawn from the true ones, sums are scaled."""
 
     parts: int = 2
 
     def __post_init__(self) -> None:
-        check_whole(self, self.parts, "parts")
+        check_positive_integer(self, self.parts, "parts")
 
     def __str__(self) -> str:
         return {2: "send half", 10: "send a tenth"}.get(self.parts, f"send one row in {self.parts}")
 
     def change_summary(self, knowledge: RoundKnowledge) -> Array:
-        """Take a part of each summary, or raise an error if it has too few rows for a report."""
+        """Return a part of each summary; raise if it has too few rows for a report."""
         return np.array([self._part_of(own, knowledge) for own in knowledge.own])
 
     def _part_of(self, own: Array, knowledge: RoundKnowledge) -> Array:
@@ -76,7 +76,7 @@ class SendPart(SummaryLie):
         if rows < max(1, reduction.columns - 1):
             raise DataError(f"{self.name!r} leaves {rows} rows, too few for a report")
         scaled = own * rows / reduction.rows(own)
-        part = reduction.fewer(own, rows, knowledge.rng) if isinstance(reduction, TakesFewerRows) else scaled
+        part = reduction.with_fewer_rows(own, rows, knowledge.rng) if isinstance(reduction, TakesFewerRows) else scaled
         reduction.check(part)
         return np.asarray(part)
 
@@ -94,13 +94,13 @@ class Nothing(RowLie, SummaryLie):
         return np.zeros_like(knowledge.own)
 
 
-def check_whole(strategy: Any, number: int, name: str) -> None:
-    """Refuse a number that is not whole, or below 1."""
+def check_positive_integer(strategy: Any, number: int, name: str) -> None:
+    """Raise unless a number is an integer of at least 1."""
     if number < 1 or number != int(number):
         raise ParameterError(f"{type(strategy).__name__}: {name} must be a whole number of at least 1, not {number!r}")
 
 
 def check_share(strategy: Any) -> None:
-    """Refuse a share that is not between 0 and 1."""
+    """Raise unless a share is between 0 and 1."""
     if not 0 <= strategy.share <= 1:
         raise ParameterError(f"{type(strategy).__name__}: share must lie between 0 and 1, not {strategy.share!r}")

@@ -1,4 +1,4 @@
-"""Lies that send data from elsewhere: drawn from the model, or reports of other days."""
+"""Lies that send other data: drawn from the model, reports of other days, or public data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.audits.strategies.amounts import check_whole
+from troth.audits.strategies.amounts import check_positive_integer
 from troth.audits.strategies.row_shapes import count_rows, row_axis, values_of
 from troth.audits.strategies.strategy import Knowledge, RoundKnowledge, RowLie, SummaryLie
 from troth.core.contract import Array, SamplesPosterior, SamplesStatistics, explains_target
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FabricateFromPrior(RowLie):
-    """Make data up: parameters from the prior, rows from the parameters."""
+    """Make data up: draw parameters from the prior, and rows given the parameters."""
 
     label = "fabricate from the prior"
 
@@ -30,7 +30,7 @@ class FabricateFromPrior(RowLie):
         return model.draw_data(rng, parameters, data[0] if explains_target(model) else count_rows(model, data))
 
     def change_statistics(self, rng: Generator, this_round: Round) -> Array:
-        """Draw everybody's statistics with their own rows and features, where a report is all that is left of rows."""
+        """Draw the statistics of all providers with their rows and features, for rounds whose rows are gone."""
         t, model, evidence = this_round.statistics, this_round.model, this_round.evidence
         if not isinstance(evidence, SamplesStatistics):
             raise MissingCapabilityError(f"{type(evidence).__name__} cannot draw statistics, so they cannot be made up")
@@ -44,7 +44,7 @@ class FabricateFromPrior(RowLie):
 
 @dataclass(frozen=True)
 class FabricateFromPosterior(RowLie):
-    """Make up ``times`` as many rows as there are, from the posterior given the true data."""
+    """Make data up: draw ``times`` as many rows as there are from the posterior given the true data."""
 
     times: float = 1.0
 
@@ -76,12 +76,12 @@ class FabricateFromPast(SummaryLie):
 
 @dataclass(frozen=True)
 class SendStale(SummaryLie):
-    """Send the liar's report from some days earlier once more."""
+    """Send the liar's report from ``age`` days earlier again."""
 
     age: int = 1
 
     def __post_init__(self) -> None:
-        check_whole(self, self.age, "age")
+        check_positive_integer(self, self.age, "age")
 
     def __str__(self) -> str:
         return "send yesterday's report" if self.age == 1 else f"send the report from {self.age} days earlier"

@@ -1,4 +1,4 @@
-"""Lies about labelled rows: features and a label or a count."""
+"""Lies about labelled rows: features with a label or a count."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def predicts_answers(model: Any) -> bool:
 
 @dataclass(frozen=True)
 class LabelWithOwnModel(RowLie):
-    """Replace every label by what a model fitted to the provider's own rows predicts."""
+    """Replace every label by the prediction of a model that is fitted to the provider's own rows."""
 
     label = "label with its own model"
     suits_model = staticmethod(predicts_answers)
@@ -49,7 +49,7 @@ class LabelWithOwnModel(RowLie):
 
 @dataclass(frozen=True)
 class CopyPublicLabels(RowLie):
-    """Replace every label by what public coefficients predict, without looking at the rows."""
+    """Replace every label by the prediction of public coefficients, ignoring the true labels."""
 
     label = "copy public labels"
     suits_model = staticmethod(predicts_answers)
@@ -80,7 +80,7 @@ class SendEasyRows(RowLie):
 
 @dataclass(frozen=True)
 class SwapFeatures(RowLie):
-    """Exchange the last two features, as two columns with exchanged names would be."""
+    """Swap the last two features, as if the names of two columns were swapped."""
 
     label = "swap two features"
     suits_model = staticmethod(explains_target)

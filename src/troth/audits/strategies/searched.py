@@ -1,4 +1,4 @@
-"""Lies that combine several changes of a summary, and a liar who tries them on the public history first."""
+"""Lies that combine several changes of a summary, and a search for the best one on the public history."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Distort(SummaryLie):
-    """Scale around the liar's usual mean, shift, withhold a share of the rows and replicate the rest.
+    """Scale around the liar's own mean, shift, withhold a share of the rows, and replicate the rest.
 
     Parameters
     ----------
     shift
-        In standard deviations of the liar's daily means.
+        The shift of values, in standard deviations of the liar's daily means.
     scale
-        Factor of the distance from its usual mean, or of answers; below 0 they are mirrored.
+        The factor of answers, or of the distance from the liar's mean on other days; below 0 they are mirrored.
     share
-        Of the rows that are withheld.
+        The share of rows that are withheld.
     times
         How often each row is sent.
 
@@ -43,13 +43,13 @@ class Distort(SummaryLie):
     times: int = 1
 
     def __str__(self) -> str:
-        words = [
+        parts = [
             f"scale by {self.scale:g}" * (self.scale != 1),
             f"shift by {self.shift:g} sd" * (self.shift != 0),
             f"withhold {self.share:.0%}" * (self.share > 0),
             f"replicate {self.times} times" * (self.times > 1),
         ]
-        return ", ".join(filter(None, words)) or "tell the truth"
+        return ", ".join(filter(None, parts)) or "tell the truth"
 
     def suits_reduction(self, reduction: Reduction) -> bool:  # type: ignore[override]
         return all(change.suits_reduction(reduction) for change in self._changes(reduction))
@@ -60,7 +60,7 @@ class Distort(SummaryLie):
         return knowledge.own
 
     def _changes(self, reduction: Reduction) -> list[SummaryLie]:
-        """Return what it does to a summary, one change after the other."""
+        """Return the changes of a summary in the order in which they apply."""
         changes: list[tuple[bool, SummaryLie]] = [
             (self.scale != 1, ShrinkToMean(1 - self.scale) if has_means(reduction) else ScaleAnswers(self.scale)),
             (self.shift != 0, Shift(self.shift)),
@@ -80,15 +80,15 @@ _CHANGES: dict[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True)
 class Searched(SummaryLie):
-    """Tell the `Distort` that would have earned most on the public history, under the model that will pay.
+    """Use the `Distort` that would have earned most on the public history, under the model that will pay.
 
-    Shift, scale, omission and replication are tried one by one. The best of each are then combined, the one that gains
-    most first, as long as that adds.
+    Shifting, scaling, withholding and replicating are first tried separately. The best amounts are then combined
+    greedily, in order of their gains.
 
     Parameters
     ----------
     days
-        How many of the last public days the liar looks at; all that it can see by default. Few show drift sooner.
+        The number of recent public days to search on; by default, all of them. Fewer days reveal drift sooner.
     """
 
     days: int | None = None
@@ -100,7 +100,7 @@ class Searched(SummaryLie):
         return self.search(knowledge).change_summary(knowledge)
 
     def search(self, knowledge: Knowledge) -> Distort:
-        """Return the best lie on the public history; the truth if no lie gains."""
+        """Return the best lie on the public history, or the truth if no lie gains."""
 
         def earned(lie: Distort) -> float:
             shares = knowledge.rehearse(lie)[-self.days if self.days else None :]
@@ -108,15 +108,15 @@ class Searched(SummaryLie):
             return float(shares.mean()) if len(shares) else -np.inf
 
         best = Distort()
-        most = earned(best)
-        singles = []
+        best_share = earned(best)
+        candidates = []
         for name, amounts in _CHANGES.items():
             lies = [(by, Distort(**{name: by})) for by in amounts]  # type: ignore[arg-type]
             gains = [(earned(lie), by) for by, lie in lies if lie.suits_reduction(knowledge.reduction)]
-            if gains and max(gains)[0] > most:
-                singles.append((*max(gains), name))
-        for _, by, name in sorted(singles, key=lambda single: -single[0]):
+            if gains and max(gains)[0] > best_share:
+                candidates.append((*max(gains), name))
+        for _, by, name in sorted(candidates, key=lambda single: -single[0]):
             lie = replace(best, **{name: by})  # type: ignore[arg-type]
-            if earned(lie) > most:
-                best, most = lie, earned(lie)
+            if earned(lie) > best_share:
+                best, best_share = lie, earned(lie)
         return best

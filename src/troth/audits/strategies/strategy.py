@@ -1,4 +1,4 @@
-"""Strategies: a report in place of the truth, computed from rows or from a summary."""
+"""Strategies, which compute a report from the true rows or from their summary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from troth.core.errors import MissingCapabilityError, ParameterError
 
 
 class Play(NamedTuple):
-    """What is reported, ``(..., provider, statistic)``, the liar's accounts, and how many rows each of them reports."""
+    """All reports, ``(..., provider, statistic)``, the liar's accounts, and the number of rows of each account."""
 
     statistics: Array
     accounts: tuple[int, ...]
@@ -23,7 +23,7 @@ class Play(NamedTuple):
 
 
 def one_report(honest: Array, liar: int, statistics: Array, rows: int) -> Play:
-    """Return the play in which one provider reports these statistics of ``rows`` rows, and nobody else lies."""
+    """Return the play in which one provider reports ``statistics`` of ``rows`` rows and all others are honest."""
     reported = honest.copy()
     reported[..., liar, :] = statistics
     return Play(reported, (liar,), (rows,))
@@ -33,38 +33,38 @@ def one_report(honest: Array, liar: int, statistics: Array, rows: int) -> Play:
 class Strategy:
     """A way to report.
 
-    Most strategies change one report: a `RowLie` its rows, a `SummaryLie` its summary. Strategies that need more than
-    one report have a `play` of their own.
+    Most strategies change one report: a `RowLie` its rows, a `SummaryLie` its summary. Strategies that change several
+    reports override `play`.
     """
 
     label: ClassVar[str] = ""
-    """What it is called in tables, with its options in braces."""
+    """The name of the strategy in tables, with placeholders for its options."""
 
     def __str__(self) -> str:
         return self.label.format(**vars(self)) if self.label else repr(self)
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
-        """Return the round in which provider ``liar`` lies and everybody else is honest.
+        """Return the round in which provider ``liar`` lies and all others are honest.
 
-        ``data`` are the liar's rows, ``(..., row[, column])``, or features and target, ``(z, y)``, and ``honest`` are
-        everybody's honest statistics, ``(..., provider, statistic)``.
+        ``data`` are the liar's rows, ``(..., row[, column])``, or features and target, ``(z, y)``; ``honest`` are the
+        honest statistics of all providers, ``(..., provider, statistic)``.
         """
         raise MissingCapabilityError(f"{self.name!r} changes summaries, not rows: it can be backtested, not audited")
 
     @property
     def name(self) -> str:
-        """What it is called in tables."""
+        """The name of the strategy in tables."""
         return str(self)
 
     @property
     def needed_accounts(self) -> int:
-        """How many accounts it takes."""
+        """The number of accounts that the strategy uses."""
         return 1
 
 
 @dataclass(frozen=True)
 class RowLie(Strategy):
-    """A strategy that changes rows, so that it can be audited."""
+    """A strategy that changes rows and can therefore be audited."""
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         """Return the rows to report instead of ``data``."""
@@ -72,11 +72,11 @@ class RowLie(Strategy):
 
     @staticmethod
     def suits_model(model: Any) -> bool:
-        """Whether it makes sense for a model's rows."""
+        """Whether the strategy makes sense for a model's rows."""
         return True
 
     def reported_rows(self, rng: Generator, model: Any, data: Any) -> Any:
-        """Return the changed rows, or raise if such rows cannot be changed like this."""
+        """Return the changed rows; raise if the strategy does not suit the model's rows."""
         if not self.suits_model(model):
             raise MissingCapabilityError(
                 f"{self.name!r} does not suit rows of {type(model).__name__}: troth.strategies.lies_for_model(model) "
@@ -96,11 +96,11 @@ class RoundKnowledge:
     Attributes
     ----------
     reduction
-        How rows became the summaries, with all that it can do to these; None where a custom model reports statistics.
+        The reduction of rows to summaries, and its operations on these; None if a custom model reports statistics.
     own
-        Its true summaries, ``(round, entry)``.
+        The provider's true summaries, ``(round, entry)``.
     rng
-        For lies that draw.
+        A generator for lies that draw.
     public
         The summary of public rows, if there are any.
     """
@@ -112,7 +112,7 @@ class RoundKnowledge:
 
     @property
     def rows(self) -> Array:
-        """Rows of its own reports, ``(round,)``."""
+        """The numbers of rows of its reports, ``(round,)``."""
         return np.asarray(self.reduction.rows(self.own))
 
 
@@ -123,13 +123,14 @@ class Knowledge(RoundKnowledge):
     Attributes
     ----------
     stale
-        Its latest report that is older than each of them by a number of days, ``(day, entry)``; zeros if there is none.
+        A function that returns, for each day, the latest report that is at least a number of days older,
+        ``(day, entry)``; zeros if there is none.
     past
-        Its own reports of the other days, ``(day, entry)``.
+        The provider's reports of the other days, ``(day, entry)``.
     population
-        Everybody's reports of the other days, ``(report, entry)``.
+        The reports of all providers of the other days, ``(report, entry)``.
     rehearse
-        What a lie would have earned it on each public day under the model that will pay, NaN where it did not report.
+        A function that returns a lie's shares on the public days under the model that will pay; NaN without a report.
     """
 
     stale: Callable[[int], Array]
@@ -150,10 +151,10 @@ class Knowledge(RoundKnowledge):
 
 @dataclass(frozen=True)
 class SummaryLie(Strategy):
-    """A strategy that changes a summary, so that it can be backtested on past days whose rows are long gone.
+    """A strategy that changes a summary, so that it can be backtested on past days without their rows.
 
-    It may use what a liar would have known: its own report of the day, its own earlier reports, and everybody's
-    reports of other days. One that needs nothing but `RoundKnowledge` can be replayed in any round.
+    It may use what a liar would have known: its own report of the day, its earlier reports, and all providers' reports
+    of other days. A strategy that only needs `RoundKnowledge` can be replayed in any round.
     """
 
     def change_summary(self, knowledge: Knowledge) -> Array:
@@ -162,7 +163,7 @@ class SummaryLie(Strategy):
 
     @staticmethod
     def suits_reduction(reduction: Any) -> bool:
-        """Whether it makes sense for summaries of a reduction."""
+        """Whether the strategy makes sense for summaries of a reduction."""
         return True
 
 
@@ -189,7 +190,7 @@ class _Function(RowLie):
         return getattr(self.function, "__name__", "custom strategy").replace("_", " ")
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
-        """Call the function, on a copy: what it does to its rows must not reach anybody else."""
+        """Call the function on a copy, so that changes in place do not affect the honest data."""
         own = tuple(np.array(x) for x in data) if explains_target(model) else np.array(data)
         return self.function(own, rng)
 
@@ -198,7 +199,7 @@ Lie: TypeAlias = Strategy | Callable[[Any, Generator], Any]
 
 
 def as_strategy(lie: Lie) -> Strategy:
-    """Return a strategy for a strategy or for a function."""
+    """Return a strategy unchanged, or wrap a function as one."""
     if isinstance(lie, Strategy):
         return lie
     if not callable(lie):

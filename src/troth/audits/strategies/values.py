@@ -1,4 +1,4 @@
-"""Lies about the values of rows: the number of rows stays the same."""
+"""Lies about the values of rows, which keep the number of rows."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 
 def has_means(reduction: Reduction) -> bool:
-    """Whether summaries tell means, or frequencies of labels."""
+    """Whether summaries contain means, or frequencies of labels."""
     return isinstance(reduction, ChangesMeans) and reduction.has_means
 
 
 def has_answers(reduction: Reduction) -> bool:
-    """Whether the last column of a row is an answer to the others, which can be changed in a summary."""
+    """Whether the last column is an answer that can be changed in a summary."""
     return isinstance(reduction, ScalesAnswers) and reduction.has_answers
 
 
 @dataclass(frozen=True)
 class Flip(RowLie, SummaryLie):
-    """Give a share of the rows the next label instead of their own, and the first label instead of the last."""
+    """Replace a share of the labels by the next label, and the last label by the first."""
 
     share: float = 0.1
 
@@ -63,7 +63,7 @@ class Flip(RowLie, SummaryLie):
 
 @dataclass(frozen=True)
 class Perturb(RowLie):
-    """Add noise: to numbers, a share of their own spread; of labels, that share is drawn anew."""
+    """Add noise: to numbers, ``amount`` times their standard deviation; of labels, redraw that share."""
 
     amount: float = 0.5
 
@@ -76,8 +76,8 @@ class Perturb(RowLie):
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         values = values_of(model, data)
         if has_labels(model):
-            anew = rng.random(values.shape) < min(self.amount, 1.0)
-            labels = np.where(anew, rng.integers(0, count_labels(model), values.shape), values)
+            redrawn = rng.random(values.shape) < min(self.amount, 1.0)
+            labels = np.where(redrawn, rng.integers(0, count_labels(model), values.shape), values)
             return with_values(model, data, labels)
         noise = self.amount * values.std(axis=row_axis(model), keepdims=True) * rng.standard_normal(values.shape)
         return with_values(model, data, admissible(model, values + noise))
@@ -85,9 +85,9 @@ class Perturb(RowLie):
 
 @dataclass(frozen=True)
 class Shift(RowLie, SummaryLie):
-    """Move all values, or answers, by a number of standard deviations: of the rows, or of the liar's daily means.
+    """Shift all values, or answers, by a number of standard deviations: of the rows, or of the liar's daily means.
 
-    Of labels that were counted, the share of the last one moves, by standard deviations of the liar's daily shares.
+    In counts of labels, the share of the last label shifts, by standard deviations of the liar's daily shares.
     """
 
     by: float = 1.0
@@ -111,7 +111,7 @@ class ShrinkToMean(SummaryLie):
 
     amount: float = 0.5
 
-    suits_reduction = staticmethod(has_means)  # regressions have no mean to move to
+    suits_reduction = staticmethod(has_means)  # regressions have no mean
 
     def __str__(self) -> str:
         if self.amount == 1:
@@ -155,7 +155,7 @@ class ShuffleLabels(RowLie):
 
 @dataclass(frozen=True)
 class ReportTypical(RowLie):
-    """Report what will look agreeable in every row: the majority label, the mean, or the fitted values."""
+    """Report the most typical value in every row: the majority label, the mean, or the fitted values."""
 
     label = "report what is typical"
 
@@ -179,7 +179,7 @@ class OtherValue(RowLie):
     Attributes
     ----------
     usual, spread
-        Mean and standard deviation of values under the prior, one entry, or one for each column.
+        Mean and standard deviation of values under the prior, one entry per column.
     """
 
     description: str
@@ -192,7 +192,7 @@ class OtherValue(RowLie):
     label = "{description}"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Array:
-        """Change every value, and keep to those that may occur."""
+        """Change every value, and move it into the support."""
         x, usual, spread = (np.asarray(values, dtype=np.float64) for values in (data, self.usual, self.spread))
         moved = usual + self.weight * (x - usual) + (self.shift + self.noise * rng.standard_normal(x.shape)) * spread
         return admissible(model, moved)

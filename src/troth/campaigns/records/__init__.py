@@ -1,1 +1,1 @@
-"""What is on record: the ledger, what is signed, and how both are verified."""
+"""Records: the ledger and the service's signed statements, and how to verify them."""

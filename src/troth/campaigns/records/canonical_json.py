@@ -1,4 +1,4 @@
-"""One spelling of plain data as JSON, so that its digest is the same everywhere."""
+"""Canonical JSON, so that the digest of plain data is the same everywhere."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from hashlib import sha256
 from math import isfinite
 from typing import Any
 
-_WRITE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
 def canonical(plain: Any) -> bytes:
-    """Return plain data as JSON with sorted keys and no spaces; numbers that are not finite become text.
+    """Return plain data as JSON with sorted keys and no spaces; non-finite numbers become strings.
 
     Examples
     --------
@@ -19,9 +19,9 @@ def canonical(plain: Any) -> bytes:
     b'{"a":null,"b":[1.5,"-inf"]}'
     """
     try:
-        return _WRITE(plain).encode()
+        return _encode(plain).encode()
     except ValueError:
-        return _WRITE(finite(plain)).encode()
+        return _encode(finite(plain)).encode()
 
 
 def digest(plain: Any) -> str:
@@ -30,7 +30,7 @@ def digest(plain: Any) -> str:
 
 
 def finite(plain: Any) -> Any:
-    """Return plain data as JSON has it: numbers that are not finite become text."""
+    """Return plain data that JSON can represent: non-finite numbers become strings."""
     if isinstance(plain, float) and not isfinite(plain):
         return str(plain)
     if isinstance(plain, dict):
@@ -41,14 +41,14 @@ def finite(plain: Any) -> Any:
 
 
 def read_json(text: str) -> Any:
-    """Return the plain data of JSON; infinite numbers and NaN, which it cannot have, raise `ValueError`."""
+    """Parse JSON; infinity and NaN, which are not valid JSON, raise `ValueError`."""
 
-    def refuse(constant: str) -> None:
+    def reject(constant: str) -> None:
         raise ValueError(f"{constant} is not a number")
 
-    return json.loads(text, parse_constant=refuse)
+    return json.loads(text, parse_constant=reject)
 
 
 def as_json(plain: Any) -> str:
-    """Return plain data as JSON for people and programs to read."""
+    """Return plain data as indented JSON."""
     return json.dumps(finite(plain), indent=2, ensure_ascii=False, allow_nan=False, default=str)

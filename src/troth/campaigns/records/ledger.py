@@ -1,8 +1,8 @@
-"""The ledger: one line of JSON per fact, each with the hash of the one before, so that no byte can change unnoticed.
+"""The ledger: one line of JSON per entry, chained by hashes so that no byte can change unnoticed.
 
-A line's hash covers the hash before it and the line itself. The last line counts the others: whoever removes lines,
-swaps them or changes a byte breaks the chain. A file is written beside the old one and then renamed: it is always
-either the old ledger or the new one.
+A line's hash covers the previous hash and the line itself, and the closing line counts the others, so removing lines,
+swapping them or changing a byte breaks the chain. Files are written atomically: a ledger file is always either the old
+ledger or the new one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LedgerError(DataError):
 
 
 class Ledger:
-    """Entries in order; `append` adds to them, `to_bytes` spells them out with their hashes.
+    """Entries in order; `append` adds an entry, and `to_bytes` serialises all of them with their hashes.
 
     Examples
     --------
@@ -44,41 +44,41 @@ class Ledger:
     def __init__(self, entries: Sequence[dict[str, Any]] = ()) -> None:
         self.entries: list[dict[str, Any]] = []
         self._lines: list[bytes] = []
-        self._of: dict[str, list[dict[str, Any]]] = {}
+        self._by_kind: dict[str, list[dict[str, Any]]] = {}
         self._head = _START
         for entry in entries:
             self.append(entry)
 
     @property
     def head(self) -> str:
-        """Hash of the last line, the closing one included: it identifies the ledger."""
+        """The hash of the closing line, which identifies the ledger."""
         return _hash_of(self._closing_line())
 
     def leaves(self, lines: int | None = None) -> list[str]:
-        """Return the leaves of the tree over the first lines, or over all."""
+        """Return the Merkle leaves of the first lines, by default of all."""
         return [leaf(line) for line in self._lines[:lines]]
 
     @property
     def lines(self) -> tuple[bytes, ...]:
-        """The lines as they are written, without the closing one."""
+        """The lines as bytes, without the closing line."""
         return tuple(self._lines)
 
     def append(self, entry: dict[str, Any]) -> None:
-        """Add an entry, and keep it as it will be read from the file: numbers that are not finite are text."""
+        """Add an entry, stored as it will be read from the file: non-finite numbers are strings."""
         body = canonical(entry)
         self._add(json.loads(body), _sealed(body, self._head))
 
     def of(self, kind: str) -> list[dict[str, Any]]:
         """Return the entries of a kind."""
-        return list(self._of.get(kind, ()))
+        return list(self._by_kind.get(kind, ()))
 
     def to_bytes(self) -> bytes:
-        """Spell out all lines, and the closing one."""
+        """Serialise all lines, including the closing line."""
         return b"".join([*self._lines, self._closing_line()])
 
     @classmethod
     def from_bytes(cls, raw: bytes, place: str = "ledger") -> Ledger:
-        """Read a ledger and check every byte of it; errors name the line."""
+        """Parse a ledger and check every byte; errors name the line."""
         if not raw.endswith(b"\n"):
             raise LedgerError(f"{place}: the last line is cut off")
         lines = raw[:-1].split(b"\n")
@@ -87,16 +87,13 @@ class Ledger:
             location = f"{place}, line {number}"
             plain = _parsed(line, location)
             last = plain.get("entry") == "end"
-            if last != (number == len(lines)):
-                problem = (
-                    "the closing line is missing: lines were removed"
-                    if not last
-                    else "there are lines after the closing line"
-                )
-                raise LedgerError(f"{location}: {problem}")
+            if last and number < len(lines):
+                raise LedgerError(f"{location}: there are lines after the closing line")
+            if number == len(lines) and not last:
+                raise LedgerError(f"{location}: the closing line is missing: lines were removed")
             if last and plain != _end(number - 1):
                 raise LedgerError(f"{location}: it counts {plain.get('lines')} lines, but there are {number - 1}")
-            if _spelled(plain, ledger._head) != line + b"\n":
+            if _expected_line(plain, ledger._head) != line + b"\n":
                 raise LedgerError(
                     f"{location}: the hash chain breaks here; this line was changed, or others "
                     "before it were changed, removed or swapped"
@@ -107,7 +104,7 @@ class Ledger:
 
     @classmethod
     def from_lines(cls, lines: Sequence[bytes]) -> Ledger:
-        """Read a ledger that is stored line by line, without the closing one, and check every byte of it."""
+        """Parse a ledger from its lines without the closing line, and check every byte."""
         closing = _sealed(canonical(_end(len(lines))), _hash_of(lines[-1]) if lines else _START)
         return cls.from_bytes(b"".join([*lines, closing]))
 
@@ -115,7 +112,7 @@ class Ledger:
         self.entries.append(plain)
         self._lines.append(line)
         self._head = _hash_of(line)
-        self._of.setdefault(str(plain.get("entry")), []).append(plain)
+        self._by_kind.setdefault(str(plain.get("entry")), []).append(plain)
 
     def _closing_line(self) -> bytes:
         return _sealed(canonical(_end(len(self.entries))), self._head)
@@ -133,7 +130,7 @@ def read_ledger(path: str | Path) -> Ledger:
 
 
 def first_entry(path: Path) -> dict[str, Any]:
-    """Read the first line of a ledger without checking it; empty if it is no entry, or nothing is there yet."""
+    """Read the first entry of a ledger without checking it; empty if the file is missing or has no valid entry."""
     try:
         with path.open("rb") as lines:
             return _parsed(lines.readline(), path.name)
@@ -141,12 +138,12 @@ def first_entry(path: Path) -> dict[str, Any]:
         return {}
 
 
-def write_whole(name: str | Path, content: bytes, *, private: bool = False) -> Path:
-    """Write a file so that it is always either the old one or the new one, even if the power fails.
+def write_atomic(name: str | Path, content: bytes, *, private: bool = False) -> Path:
+    """Write a file atomically: even after a power failure it has either the old content or the new.
 
-    A new file that is private can be read by its owner alone; an old one keeps its mode.
+    Only its owner can read a new private file; an existing file keeps its mode.
     """
-    path = Path(name).resolve()  # what a link points to is written, not the link
+    path = Path(name).resolve()  # replace the target of a link, not the link
     temporary = None
     try:
         temporary = write_beside(path, content, 0o600 if private else 0o666, path if path.exists() else None)
@@ -161,14 +158,14 @@ def write_whole(name: str | Path, content: bytes, *, private: bool = False) -> P
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what an interrupted run left behind while writing this file; only while holding the lock."""
+    """Remove temporary files of an interrupted write to this file. Call it only while holding the lock."""
     for temporary in path.parent.glob(f".{path.name}.*.tmp"):
         temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Lock a file or folder: two runs on it take turns. The lock ends with its process."""
+    """Lock a file or folder, so that runs take turns. The lock ends with the process."""
     handle = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -186,23 +183,23 @@ def _hash_of(line: bytes) -> str:
 
 
 def _sealed(body: bytes, previous: str) -> bytes:
-    """Return a line: an entry, then the hash before it, then the hash of both."""
+    """Return a line: an entry with the previous hash and the hash of both."""
     digest = sha256(previous.encode() + b"\n" + body).hexdigest()
     return body[:-1] + f',"previous":"{previous}","hash":"{digest}"}}\n'.encode()
 
 
-def _spelled(plain: dict[str, Any], previous: str) -> bytes | None:
-    """Return the line that an entry should have, or None if it cannot be written."""
+def _expected_line(plain: dict[str, Any], previous: str) -> bytes | None:
+    """Return the line that an entry should have, or None if it cannot be serialised."""
     try:
         return _sealed(canonical(plain), previous)
-    except ValueError:  # characters that UTF-8 does not have
+    except ValueError:  # characters that UTF-8 cannot encode
         return None
 
 
 def _parsed(line: bytes, place: str) -> dict[str, Any]:
     try:
         entry = json.loads(line.decode())
-    except (ValueError, RecursionError):  # also what is no UTF-8
+    except (ValueError, RecursionError):  # invalid UTF-8 is a ValueError
         raise LedgerError(f"{place}: this is not JSON; the line was changed") from None
     if not isinstance(entry, dict) or not {"entry", "previous", "hash"} <= set(entry):
         raise LedgerError(f"{place}: this is not a ledger entry")

@@ -1,6 +1,6 @@
-"""The entries of a ledger: how reports and payments are written, and how they are read back.
+"""The entries of a ledger: how reports and payments are written and read back.
 
-A ledger names its format in its first line.
+The first line of a ledger names its format.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ if TYPE_CHECKING:
 
 
 class LedgerFormat(NamedTuple):
-    """What a round says in ledgers of a format.
+    """How a format of ledgers records rounds.
 
     Attributes
     ----------
     link
-        The key of the link of its seed; where it is the seed itself, the reports do not change the seed.
+        The key of the secret's link; if it is ``"seed"``, the link itself is the seed, which does not depend on the
+        reports.
     seals_payments
-        Whether it says how many reports there are, and the root over their payments.
+        Whether the round records the number of reports and the root over their payments.
     budget
-        The entry that has the budget of tasks: providers see the round, not the tasks.
+        The entry that records the budget of tasks: providers see the round, but not the tasks.
     """
 
     link: str = "link"
@@ -49,23 +50,23 @@ class LedgerFormat(NamedTuple):
 
 
 LATEST = 4
-"""The format of new ledgers; one that was begun in another is continued in it."""
+"""The format of new ledgers; a ledger in an older format is continued in that format."""
 
 FORMATS = {
     2: LedgerFormat(link="seed", seals_payments=False, budget="round"),
     3: LedgerFormat(seals_payments=False, budget="round"),
     LATEST: LedgerFormat(),
 }
-"""The formats that can be read."""
+"""The supported formats."""
 
 _SEVEN_DIGITS = Context(prec=7)
-_OF_SOME_REPORTS = ("data_digest", "nonce", "tasks", "dropped", "unnamed")
+_OPTIONAL_FIELDS = ("data_digest", "nonce", "tasks", "dropped", "unnamed")
 _MONEY = ("cap", "payment", "deposit")
 _NUMBERS = ("log_pmi", "score", "low", "high", "share", "empty_share")
 
 
 def format_of(ledger: Ledger, place: str = "ledger") -> LedgerFormat:
-    """Return the format of a ledger, if it can be read."""
+    """Return the format of a ledger; raise if it is not supported."""
     first = ledger.entries[0] if ledger.entries else {}
     if first.get("entry") != "campaign":
         raise LedgerError(f"{place}, line 1: this is not a campaign ledger")
@@ -77,34 +78,34 @@ def format_of(ledger: Ledger, place: str = "ledger") -> LedgerFormat:
 
 
 def recorded_reports(ledger: Ledger) -> list[Report]:
-    """Read all reports back from the ledger: payments are made of what was recorded."""
+    """Read all reports back from the ledger, which payments are computed from."""
     return [_read_report(entry) for entry in ledger.of("report")]
 
 
 def recorded_public(ledger: Ledger) -> dict[Day, Report]:
-    """Read the days' public data back from the ledger."""
+    """Read each day's public data back from the ledger."""
     return {entry["day"]: _read_report(entry) for entry in ledger.of("public")}
 
 
 def report_entry(report: Report, kind: str = "report") -> dict[str, Any]:
-    """Return a report, or a day's public data, as the ledger has it: the summary of its rows, and a digest."""
+    """Return the entry of a report, or of a day's public data: the summary of its rows, and a digest."""
     core = {
         "provider": report.provider,
         "day": report.day,
         "rows": report.rows,
         "summary": [float(value) for value in report.summary],
     }
-    own = {key: value for key in _OF_SOME_REPORTS if (value := getattr(report, key))}
+    optional = {key: value for key in _OPTIONAL_FIELDS if (value := getattr(report, key))}
     if report.features is not None:
-        own["features"] = _write_features(report.features)
-    return {"entry": kind, **core, "digest": digest(core), "source": report.source, **own}
+        optional["features"] = _write_features(report.features)
+    return {"entry": kind, **core, "digest": digest(core), "source": report.source, **optional}
 
 
 def report_leaf(report: Report) -> str:
     """Return the leaf of a report in its round's tree.
 
-    The nonce of its receipt keeps others from guessing the report from it. The provider's name is not in it, so that
-    payments do not depend on names: equal reports are paid alike, whoever sent them.
+    The nonce of the receipt keeps others from guessing the report from its leaf. The leaf does not contain the
+    provider's name, so payments do not depend on names: equal reports are paid alike.
     """
     extra = {"tasks": report.tasks}
     if report.features is not None:
@@ -113,10 +114,10 @@ def report_leaf(report: Report) -> str:
 
 
 def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None, **more: str | None) -> str:
-    """Return the leaf of what a report says.
+    """Return the leaf of a report's contents.
 
-    A summary counts to eight digits of its largest number, because engines that add the same rows differ in their last
-    digits, and the seed must not. The leaf calls the summary "sums", in every format.
+    The summary is rounded to about eight digits of its largest number, because engines that add the same rows differ in
+    the last digits, and seeds must not. In every format, the key of the summary is "sums".
 
     Examples
     --------
@@ -131,7 +132,7 @@ def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None, **
 
 
 def report_leaves(reports: Sequence[Report]) -> list[str]:
-    """Return the leaves of a round's tree, in the order of their hashes."""
+    """Return the leaves of a round's tree, sorted by hash."""
     return sorted(map(report_leaf, reports))
 
 
@@ -141,7 +142,7 @@ def report_root(reports: Sequence[Report]) -> str:
 
 
 def payment_leaf(rows: int, cap: str, payment: str, nonce: str | None) -> str:
-    """Return the leaf of a payment, which stands where its report does; the nonce keeps others from guessing it."""
+    """Return the leaf of a payment; the nonce of its report keeps others from guessing it."""
     return leaf(canonical({"rows": rows, "cap": cap, "payment": payment, "nonce": nonce}))
 
 
@@ -156,7 +157,7 @@ def payment_leaves(campaign: Campaign, reports: Sequence[Report], payments: Sequ
 
 
 def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, Any]:
-    """Return a payment as the ledger has it, money as decimal strings."""
+    """Return the entry of a payment, with money as decimal strings."""
     plain = dict(vars(payment))
     for key in _MONEY:
         plain[key] = campaign.text(plain[key])
@@ -167,15 +168,15 @@ def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, A
 
 def _read_report(entry: dict[str, Any]) -> Report:
     summary = np.array([float(value) for value in entry["summary"]])
-    own = {key: entry[key] for key in ("source", *_OF_SOME_REPORTS) if key in entry}
-    own |= {key: read_count(entry, key) for key in ("dropped", "unnamed") if key in entry}
+    optional = {key: entry[key] for key in ("source", *_OPTIONAL_FIELDS) if key in entry}
+    optional |= {key: read_count(entry, key) for key in ("dropped", "unnamed") if key in entry}
     if "features" in entry:
-        own["features"] = _read_features(entry["features"])
-    return Report(entry["provider"], entry["day"], entry["rows"], summary, **own)
+        optional["features"] = _read_features(entry["features"])
+    return Report(entry["provider"], entry["day"], entry["rows"], summary, **optional)
 
 
 def read_count(entry: dict[str, Any], key: str) -> int:
-    """Return how many rows were left out, which no payment depends on, or 0 if it is not written."""
+    """Return a number of rows that were left out, 0 by default; payments do not depend on it."""
     count = entry.get(key, 0)
     if type(count) is not int or count < 0:
         raise LedgerError(f"{entry['entry']}: {key} must be a whole number of rows, not {count!r}")
@@ -183,7 +184,7 @@ def read_count(entry: dict[str, Any], key: str) -> int:
 
 
 def _write_features(features: Array) -> dict[str, Any]:
-    """Return features row by row as numbers of eight bytes, the least significant first, in base 64."""
+    """Return features row by row as little-endian 64-bit floats in base 64."""
     return {"columns": features.shape[1], "values": b64encode(features.astype("<f8").tobytes()).decode()}
 
 
@@ -193,7 +194,7 @@ def _read_features(plain: dict[str, Any]) -> Array:
 
 
 def read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
-    """Read a payment back from the ledger, money as minor units."""
+    """Read a payment back from the ledger, with money in minor units."""
 
     def minor(text: str) -> int:
         sign = -1 if text.startswith("-") else 1
@@ -210,16 +211,16 @@ def read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
 
 
 def read_figures(payment: Mapping[str, Any]) -> Figures:
-    """Read the numbers behind a share, of which those that are not finite are written as text."""
+    """Read the numbers behind a share; non-finite ones are written as strings."""
     plain = {field.name: payment[field.name] for field in fields(Figures)}
     plain |= {name: float(plain[name]) for name in _NUMBERS if plain[name] is not None}
     return Figures(**plain | {"terms": {term: float(value) for term, value in plain["terms"].items()}})
 
 
 def seal(ledger: Ledger, link: str | None, roots: list[str], beacon: str | None) -> dict[str, Any]:
-    """Return a round's fields that fix its seed: the roots over the reports it is paid by, its link and the beacon.
+    """Return the fields of a round that determine its seed: the root over its reports, the link and the beacon.
 
-    Without a link nothing is drawn.
+    ``roots`` are those of the round and of the days that it is compared with. Without a link nothing is drawn.
     """
     if format_of(ledger).link == "seed":
         return {"seed": link}
@@ -228,14 +229,14 @@ def seal(ledger: Ledger, link: str | None, roots: list[str], beacon: str | None)
 
 
 def revealed_link(ledger: Ledger, head: dict[str, Any]) -> str | None:
-    """Read back the link of a round's seed."""
+    """Return the link of a round's seed, as the ledger records it."""
     return head.get(format_of(ledger).link)
 
 
 def seal_payments(
     ledger: Ledger, campaign: Campaign, reports: Sequence[Report], payments: Sequence[Payment]
 ) -> dict[str, Any]:
-    """Return a round's fields that tie payments to reports: how many there are, and the root over their payments."""
+    """Return the fields of a round that tie payments to reports: their number, and the root over the payments."""
     if not format_of(ledger).seals_payments:
         return {}
     return {"reports": len(reports), "payments": root(payment_leaves(campaign, reports, payments))}

@@ -1,7 +1,7 @@
-"""Trees of hashes: one root for a list of leaves, with short proofs that a leaf is in it and that a list only grew.
+"""Merkle trees: one root for a list of leaves, with short proofs of inclusion and of consistency.
 
-Leaves and nodes are hashed as RFC 6962 does, with a byte before them that tells one from the other; the left half of a
-tree of n leaves has the largest power of two below n. Hashes are 64 hexadecimal digits.
+As in RFC 6962, a prefix byte distinguishes leaves from nodes, and the left part of a tree of n leaves has the largest
+power of two below n. Hashes are 64 hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def root(leaves: Sequence[str]) -> str:
     return level[0]
 
 
-def inclusion_proof(leaves: Sequence[str], place: int) -> list[str]:
-    """Return the hashes that lead from the leaf at a place to the root.
+def inclusion_proof(leaves: Sequence[str], index: int) -> list[str]:
+    """Return the hashes that lead from a leaf to the root.
 
     Examples
     --------
@@ -48,33 +48,33 @@ def inclusion_proof(leaves: Sequence[str], place: int) -> list[str]:
     if len(leaves) <= 1:
         return []
     half = _left_size(len(leaves))
-    if place < half:
-        return [*inclusion_proof(leaves[:half], place), root(leaves[half:])]
-    return [*inclusion_proof(leaves[half:], place - half), root(leaves[:half])]
+    if index < half:
+        return [*inclusion_proof(leaves[:half], index), root(leaves[half:])]
+    return [*inclusion_proof(leaves[half:], index - half), root(leaves[:half])]
 
 
-def includes(root: str, size: int, place: int, content: str, proof: Sequence[str]) -> bool:
-    """Return whether the leaf at a place of a tree of a size and root is the one given."""
-    if not 0 <= place < size:
+def includes(root: str, size: int, index: int, leaf_hash: str, proof: Sequence[str]) -> bool:
+    """Return whether a proof shows that a tree of a given root and size has a leaf at an index."""
+    if not 0 <= index < size:
         return False
     hashes = list(proof)
 
-    def rebuilt(size: int, place: int) -> str:
+    def rebuilt(size: int, index: int) -> str:
         if size == 1:
-            return content
+            return leaf_hash
         other, half = hashes.pop(), _left_size(size)
-        if place < half:
-            return _node(rebuilt(half, place), other)
-        return _node(other, rebuilt(size - half, place - half))
+        if index < half:
+            return _node(rebuilt(half, index), other)
+        return _node(other, rebuilt(size - half, index - half))
 
     try:
-        return rebuilt(size, place) == root and not hashes
+        return rebuilt(size, index) == root and not hashes
     except IndexError:
         return False
 
 
 def consistency_proof(leaves: Sequence[str], size: int) -> list[str]:
-    """Return the hashes which show that the first ``size`` leaves were there before the others.
+    """Return the hashes which prove that the tree of the first ``size`` leaves has grown into the tree of all.
 
     Examples
     --------
@@ -87,30 +87,30 @@ def consistency_proof(leaves: Sequence[str], size: int) -> list[str]:
     return _consistency(leaves, size, complete=True) if 0 < size < len(leaves) else []
 
 
-def extends(old_root: str, size: int, new_root: str, larger: int, proof: Sequence[str]) -> bool:
-    """Return whether a tree of a larger size and root begins with the tree of a size and root."""
-    if size == larger:
+def extends(old_root: str, old_size: int, new_root: str, new_size: int, proof: Sequence[str]) -> bool:
+    """Return whether a proof shows that the new tree begins with the leaves of the old tree."""
+    if old_size == new_size:
         return old_root == new_root and not proof
-    if size == 0:
+    if old_size == 0:
         return old_root == root([]) and not proof
-    if not 0 < size < larger:
+    if not 0 < old_size < new_size:
         return False
     hashes = list(proof)
 
-    def rebuilt(size: int, larger: int, complete: bool) -> tuple[str, str]:
-        """Return the roots of the old and the new part of a subtree."""
-        if size == larger:
+    def rebuilt(old_size: int, new_size: int, complete: bool) -> tuple[str, str]:
+        """Return the old and the new root of a subtree."""
+        if old_size == new_size:
             node = old_root if complete else hashes.pop()
             return node, node
-        other, half = hashes.pop(), _left_size(larger)
-        if size <= half:
-            old, new = rebuilt(size, half, complete)
+        other, half = hashes.pop(), _left_size(new_size)
+        if old_size <= half:
+            old, new = rebuilt(old_size, half, complete)
             return old, _node(new, other)
-        old, new = rebuilt(size - half, larger - half, False)
+        old, new = rebuilt(old_size - half, new_size - half, False)
         return _node(other, old), _node(other, new)
 
     try:
-        return rebuilt(size, larger, True) == (old_root, new_root) and not hashes
+        return rebuilt(old_size, new_size, True) == (old_root, new_root) and not hashes
     except IndexError:
         return False
 

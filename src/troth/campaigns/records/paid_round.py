@@ -1,4 +1,4 @@
-"""What a provider can check of its payment without the service and others' data, and what it has to trust."""
+"""Check a provider's payment without the service and without others' data, and list what remains to be trusted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from troth.campaigns.records.merkle import includes, leaf
 from troth.campaigns.records.statements import HEAD, StatementError, check_signature, joint_nonce, receipt_leaf
 from troth.campaigns.seed import derive_seed, follows
 from troth.campaigns.terms import Campaign
-from troth.mechanisms.disclosure import SHOWN_SHARE, rounded_from
+from troth.mechanisms.disclosure import SHARE_TOLERANCE, rounded_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ _CAP = "that the cap is your part of the budget: it depends on the other provide
 
 
 class PaymentError(StatementError):
-    """A payment that does not follow from what its provider is shown, in its cap, rows, share or payment: its field."""
+    """A payment that does not follow from the numbers that its provider is shown; ``field`` is the one at fault."""
 
     def __init__(self, field: str, message: str) -> None:
         self.field = field
@@ -35,23 +35,23 @@ class PaymentError(StatementError):
 
 
 class Checked(NamedTuple):
-    """What was checked, what you still have to trust, and what the service withheld, in sentences."""
+    """The messages of a check: what was confirmed, what you still have to trust, and what the service withheld."""
 
     passed: list[str]
     believed: list[str]
     withheld: list[str]
 
     def __add__(self, other: Checked) -> Checked:  # type: ignore[override]
-        """Return what two checks say together."""
+        """Return the results of two checks together."""
         return Checked(*(first + second for first, second in zip(self, other, strict=True)))
 
 
 def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Checked:
-    """Check the round that a provider was paid in against its receipt, whose signature is right.
+    """Check a paid round against a provider's receipt, whose signature was verified before.
 
-    ``paid`` is what the service shows the provider of the round: the answer of ``list_payments``, and as ``terms`` the
-    tables of the campaign file, without which the share cannot be checked. It raises if the report is not in the
-    round's tree, the seed does not derive from it and the committed secret, or the payment does not follow from the
+    ``paid`` is what the service shows the provider: the answer of ``list_payments``, and under ``terms`` the tables of
+    the campaign file, without which the share cannot be checked. It raises if the report is not in the round's tree, if
+    the seed does not derive from the reports and the committed secret, or if the payment does not follow from the
     numbers that are shown with it.
     """
     if (paid["campaign"], paid["round"]) != (receipt["campaign"], receipt["round"]):
@@ -72,7 +72,7 @@ def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Che
     elif terms is not None:
         checked.believed.append("that the terms are those under which you reported: the receipt does not say")
     else:
-        checked.withheld.append("the terms, by which the share would be computed")
+        checked.withheld.append("the terms, which are needed to check the share")
     campaign = None if terms is None else Campaign.from_dict(dict(terms))
     payment = _own_payment(receipt, paid)
     if payment is None:
@@ -92,7 +92,7 @@ def _own_payment(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Mapping
 
 
 def _check_line(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Checked:
-    """Check that the round is a line of the ledger whose head is signed, and that it is the round that is shown."""
+    """Check that the round is a line of the ledger whose head is signed, and that the line matches what is shown."""
     proof, line = paid["proof"], paid.get("line")
     passed = [f"the report on the receipt is one of the {proof['size']} that the round was paid for"]
     if line is None:
@@ -103,8 +103,9 @@ def _check_line(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Checked:
         )
     head = line["head"]
     check_signature(head, HEAD, receipt["key"])
-    under = includes(head["root"], head["lines"], line["place"], leaf(f"{line['text']}\n".encode()), line["hashes"])
-    if head["campaign"] != receipt["campaign"] or not under:
+    content = leaf(f"{line['text']}\n".encode())
+    included = includes(head["root"], head["lines"], line["place"], content, line["hashes"])
+    if head["campaign"] != receipt["campaign"] or not included:
         raise StatementError("the round is not a line of the ledger whose head is signed")
     entry = json.loads(line["text"])
     expected = {"entry": "round", "day": receipt["day"], "number": paid["paid_as"]}
@@ -116,8 +117,8 @@ def _check_line(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Checked:
         f"the round is line {line['place'] + 1} of the {head['lines']} under the head {head['root']}, signed at "
         f"{head['time']}: compare both with other providers"
     )
-    if "reports" not in entry:  # as ledgers were begun at first
-        return Checked(passed, ["how many reports and what payment: this ledger's rounds do not say"], [])
+    if "reports" not in entry:  # formats before 4
+        return Checked(passed, ["the number of reports and the payment: this ledger does not record them by round"], [])
     if entry["reports"] != proof["size"]:
         raise StatementError(f"the round has {proof['size']} reports, but {entry['reports']} in the ledger")
     payment = _own_payment(receipt, paid)
@@ -131,17 +132,17 @@ def _check_line(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Checked:
 
 
 def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Checked:
-    """Compute a share again from the numbers that its provider is shown, and the cents from the share and the cap.
+    """Recompute a share from the numbers that its provider is shown, and the payment from the share and the cap.
 
-    ``campaign`` has the terms as the provider sees them; without them, the payment is compared with the share that is
-    shown, and no more. Where tasks are settled together, the price and the sum of shares make it.
+    ``campaign`` has the terms as the provider sees them. Without terms, the payment is only compared with the share
+    that is shown. For tasks it is recomputed from the price and the sum of shares.
     """
     amount = payment["payment"]
     if not isfinite(payment["share"]):
         raise PaymentError("share", f"{payment['share']} is not a share")
     amounts = [_amount(payment[name]) for name in ("payment", "cap", "deposit")]
     paid, cap, deposit = (int(amount.scaleb(-int(amounts[0].as_tuple().exponent))) for amount in amounts)
-    if abs(paid - payment["share"] * cap) > SHOWN_SHARE * cap + 1:
+    if abs(paid - payment["share"] * cap) > SHARE_TOLERANCE * cap + 1:
         raise PaymentError(
             "payment", f"shown as {amount}, which is not the share shown, {payment['share']:.4f} of {payment['cap']}"
         )
@@ -160,15 +161,15 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
         passed = [f"the payment of {amount} is the share shown, of the cap shown"]
         reason = f" ({payment['note']})" if payment["note"] else ""
         return Checked(passed, [f"that the share is what the rule makes of all reports{reason}: {_LEDGER}", _CAP], [])
-    if not span.has(payment["share"], SHOWN_SHARE + 2 / max(cap, 1)):
+    if not span.contains(payment["share"], SHARE_TOLERANCE + 2 / max(cap, 1)):
         raise PaymentError(
             "share",
             f"shown as {payment['share']:.4f}, but by {campaign.rule.name} the numbers shown give {span}",
         )
-    least, most = (max(portion(end, exact_cap), -deposit) for end in span)
-    if not least <= paid <= most:
-        follows = campaign.text(least) if least == most else f"{campaign.text(least)} to {campaign.text(most)}"
-        raise PaymentError("payment", f"shown as {amount}, but the share and the cap give {follows}")
+    low, high = (max(portion(end, exact_cap), -deposit) for end in span)
+    if not low <= paid <= high:
+        expected = campaign.text(low) if low == high else f"{campaign.text(low)} to {campaign.text(high)}"
+        raise PaymentError("payment", f"shown as {amount}, but the share and the cap give {expected}")
     believed = [f"that the numbers behind the share are what the rule makes of all reports: {_LEDGER}", _CAP]
     if span.exact:
         passed = [f"the share of {span.low:.4%} follows from the numbers shown and the terms"]
@@ -177,19 +178,19 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
         )
     passed = [f"the payment of {amount} is one that the numbers shown allow under the terms"]
     rounded = "the numbers behind the share are not shown with all digits, because these would reveal others' data"
-    span_text = f"{campaign.text(least)} and {campaign.text(most)}"
+    span_text = f"{campaign.text(low)} and {campaign.text(high)}"
     return Checked(passed, [*believed, f"where exactly the payment lies between {span_text}: {rounded}"], [])
 
 
 def _check_tasks(campaign: Campaign, payment: Mapping[str, Any], paid: int, cap: int) -> Checked:
-    """Check a payment for tasks: the cap is the price of all, the payment that of the sum of shares, rounded down."""
+    """Check a payment for tasks: the price times the sum of shares, rounded down, with the price of all as the cap."""
     price, tasks, shares = campaign.price or Fraction(), payment["rows"], payment["terms"]["shares"]
     if cap != floor(price * tasks):
         earned = campaign.text(floor(price * tasks))
         raise PaymentError("cap", f"shown as {payment['cap']}, but {tasks} tasks at this price give {earned}")
-    least, most = (portion(end, price) for end in rounded_from(float(shares)).within(0.0, float(tasks)))
-    if not least <= paid <= most:
-        earned = f"{campaign.text(least)} to {campaign.text(most)}"
+    low, high = (portion(end, price) for end in rounded_from(float(shares)).within(0.0, float(tasks)))
+    if not low <= paid <= high:
+        earned = f"{campaign.text(low)} to {campaign.text(high)}"
         raise PaymentError("payment", f"shown as {payment['payment']}, but shares of {shares} give {earned}")
     passed = [f"the payment of {payment['payment']} is the price times the sum of shares shown, {shares}"]
     return Checked(
@@ -200,7 +201,7 @@ def _check_tasks(campaign: Campaign, payment: Mapping[str, Any], paid: int, cap:
 
 
 def _amount(text: Any) -> Decimal:
-    """Return an amount of money; `ValueError` if it is none."""
+    """Parse an amount of money."""
     if not isinstance(text, str) or not re.fullmatch(r"-?\d{1,20}(\.\d{1,9})?", text, re.ASCII):
         raise ValueError(f"{text!r} is not an amount of money")
     return Decimal(text)
@@ -210,7 +211,7 @@ def _check_seed(receipt: Mapping[str, Any], paid: Mapping[str, Any], campaign: C
     link, commitment = paid["link"], receipt["commitment"]
     if link is None or paid["seed"] is None:
         drawn = commitment is not None if campaign is None else campaign.draws
-        withheld = ["the secret and the seed, which would be compared with the commitment"]
+        withheld = ["the secret and the seed, which are needed to check the commitment"]
         return Checked([], [], withheld if drawn else [])
     if commitment != paid["commitment"]:
         raise StatementError("the commitment is not the one on the receipt")

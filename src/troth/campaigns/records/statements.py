@@ -1,7 +1,7 @@
-"""Statements that a service signs, receipts and heads, and what anybody can check of them without the service.
+"""Statements that the service signs, receipts and heads, which anybody can check without the service.
 
-A statement is plain data, signed with Ed25519 over its canonical JSON. A receipt binds a provider to its report in a
-round; a head binds the service to all lines of a ledger so far.
+A statement is plain data, signed with Ed25519 over its canonical JSON. A receipt binds the service to a provider's
+report in a round; a head binds it to all lines of a ledger so far.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ RECEIPT, HEAD = "troth receipt", "troth head"
 
 
 class StatementError(DataError):
-    """A statement that was not signed as it is, or that others contradict."""
+    """A statement whose signature is invalid, or which other statements contradict."""
 
 
 def public_key(key: Ed25519PrivateKey) -> str:
-    """Return the public half of a key, in hexadecimal."""
+    """Return the public part of a key, in hexadecimal."""
     return key.public_key().public_bytes_raw().hex()
 
 
@@ -38,7 +38,7 @@ def sign(key: Ed25519PrivateKey, statement: Mapping[str, Any]) -> dict[str, Any]
 
 
 def check_signature(statement: Mapping[str, Any], kind: str, key: str | None = None) -> None:
-    """Raise unless a statement of a kind was signed as it is, with the key given or else the one that it names.
+    """Raise unless a statement has this kind and a valid signature, by a given key or by the key that it names.
 
     Examples
     --------
@@ -65,21 +65,21 @@ def check_signature(statement: Mapping[str, Any], kind: str, key: str | None = N
 
 
 def joint_nonce(service_nonce: str, own_nonce: str) -> str:
-    """Return the nonce of a report: of the service's part, which came first, and the provider's."""
+    """Return the nonce of a report: the hash of the service's part, which is fixed first, and the provider's."""
     return sha256(f"{service_nonce}\n{own_nonce}".encode()).hexdigest()
 
 
 def receipt_leaf(receipt: Mapping[str, Any]) -> str:
-    """Return the leaf that a receipt promises in its round's tree."""
+    """Return the leaf that a receipt promises to be in its round's tree."""
     nonce = joint_nonce(receipt["nonce"], receipt["own_nonce"])
     summary = [float(value) for value in receipt["summary"]]
     return leaf_of(receipt["day"], receipt["rows"], summary, nonce, tasks=receipt.get("tasks"))
 
 
 def check_head(earlier: Mapping[str, Any] | None, head: Mapping[str, Any]) -> None:
-    """Raise unless a head is signed and continues the one that was seen before.
+    """Raise unless a head has a valid signature and continues the head that was seen earlier.
 
-    ``head["proof"]`` is the proof of consistency from the lines of the head that was seen.
+    ``head["proof"]`` is the proof of consistency with the earlier head.
     """
     proof = head["proof"]
     check_signature({name: value for name, value in head.items() if name != "proof"}, HEAD)

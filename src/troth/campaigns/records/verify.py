@@ -1,4 +1,4 @@
-"""Verifying is paying once more: every round of a ledger, or all of its tasks, is recomputed and compared."""
+"""Verify a ledger by paying once more: recompute every round, or all tasks, and compare the results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from troth.campaigns.rounds import (
     check_possible,
     following_reports,
     later_days,
-    of_round,
+    progress_of_round,
     reject_mixed_days,
     reject_same_nonce,
     write_round,
@@ -76,7 +76,7 @@ def check_ledger(
 ) -> Campaign:
     """Recompute every payment of a ledger whose hash chain is valid, and return its campaign.
 
-    It raises at the first entry that is not what the reports, the terms and the seed make it. The reports of a ledger
+    It raises at the first entry that does not follow from the reports, the terms and the seed. The reports of a ledger
     of tasks are in ``file``, its file of shares.
     """
     campaign = campaign_of(ledger, place, model=model, rule=rule)
@@ -109,25 +109,25 @@ def _check_rounds(
     by_day = reports_by_day(reports)
     reject_mixed_days(list(by_day))
     known: dict[Any, Report] = {}
-    before = campaign.commitment
+    previous_link = campaign.commitment
     rounds = ledger.of("round")
-    for done, head in enumerate(rounds, 1):
+    for number, head in enumerate(rounds, 1):
         link, beacon = revealed_link(ledger, head), head.get("beacon")
-        _check_link(campaign, link, before, done, place)
-        before = link if before is not None else None
-        _check_plan(campaign, rounds, done, list(by_day), place)
+        _check_link(campaign, link, previous_link, number, place)
+        previous_link = link if previous_link is not None else None
+        _check_order(campaign, rounds, number, list(by_day), place)
         stamp = _stamp(head)
         following = following_reports(campaign, by_day, head["day"])
+        round_progress = progress_of_round(progress, number, len(rounds))
         try:
-            within = of_round(progress, done, len(rounds))
-            write_round(campaign, fresh, by_day[head["day"]], following, known, link, beacon, stamp, within)
+            write_round(campaign, fresh, by_day[head["day"]], following, known, link, beacon, stamp, round_progress)
         except TrothError as error:
-            raise LedgerError(f"{place}: round {done} cannot be recomputed: {error}") from None
+            raise LedgerError(f"{place}: round {number} cannot be recomputed: {error}") from None
     _compare(fresh, ledger, place)
 
 
-def _check_plan(campaign: Campaign, rounds: list[dict[str, Any]], number: int, days: list[Day], place: str) -> None:
-    """Check that a round was to be paid next, against the day that follows it, and not after the end."""
+def _check_order(campaign: Campaign, rounds: list[dict[str, Any]], number: int, days: list[Day], place: str) -> None:
+    """Check that a round is the next to be paid, is compared with the right days, and is not after the last one."""
     head = rounds[number - 1]
     day, following, last = head["day"], head["next"], head["last"]
     location = f"{place}: round {number}"
@@ -146,7 +146,7 @@ def _check_plan(campaign: Campaign, rounds: list[dict[str, Any]], number: int, d
 
 
 def _check_stamp(entry: dict[str, Any], place: str) -> None:
-    """Check that an entry says when and with what it was computed."""
+    """Check that an entry records the time and the versions that it was computed with."""
     packages = entry.get("versions")
     if (
         not isinstance(packages, dict)
@@ -161,7 +161,7 @@ def _check_stamp(entry: dict[str, Any], place: str) -> None:
 
 
 def _check_link(campaign: Campaign, link: str | None, previous: str | None, number: int, place: str) -> None:
-    """Check that a round draws if and only if its rule does, with a seed made of what was committed to."""
+    """Check that a round has a link if and only if its rule draws, and that the link continues the chain."""
     if (link is not None) != campaign.draws:
         raise LedgerError(f"{place}: round {number} {'has a seed but draws nothing' if link else 'has no seed'}")
     if link is not None and previous is not None and not follows(link, previous):
@@ -173,27 +173,27 @@ def _stamp(head: dict[str, Any]) -> dict[str, Any]:
 
 
 def _compare(fresh: Ledger, ledger: Ledger, place: str) -> None:
-    """Compare what was recomputed with what is written, bit for bit, or as other machines compute it."""
+    """Compare the recomputed ledger with the recorded one, bit for bit or up to the tolerance for other machines."""
     within = tolerance(ledger)
     differing = [
         (number, recomputed, recorded)
         for number, (recomputed, recorded) in enumerate(zip(fresh.entries, ledger.entries, strict=False), 1)
         if not close(recomputed, recorded, within)
     ]
-    if differing:  # a payment says more than the line of its round, which has the root of all
-        paid = (difference for difference in differing if difference[2].get("entry") == "payment")
-        number, recomputed, recorded = (
-            next(paid, differing[0]) if differing[0][2].get("entry") == "round" else differing[0]
-        )
+    if differing:
+        number, recomputed, recorded = differing[0]
+        if recorded.get("entry") == "round":  # a payment that differs tells more than the root over all payments
+            payments = (difference for difference in differing if difference[2].get("entry") == "payment")
+            number, recomputed, recorded = next(payments, differing[0])
         raise LedgerError(f"{place}, line {number}: {_difference(recomputed, recorded, within)}")
     if len(fresh.entries) != len(ledger.entries):
         raise LedgerError(f"{place}: there are {len(ledger.entries)} lines, but recomputing gives {len(fresh.entries)}")
 
 
 def _difference(recomputed: dict[str, Any], recorded: dict[str, Any], within: float) -> str:
-    line = (
-        f"{recorded.get('entry')} of {recorded['provider']!r}" if "provider" in recorded else f"{recorded.get('entry')}"
-    )
+    line = f"{recorded.get('entry')}"
+    if "provider" in recorded:
+        line += f" of {recorded['provider']!r}"
     for key in {**recomputed, **recorded}:
         if not close(recomputed.get(key), recorded.get(key), within):
             return f"{line}: {key} is {recorded.get(key)!r}, but recomputing gives {recomputed.get(key)!r}"
@@ -201,18 +201,18 @@ def _difference(recomputed: dict[str, Any], recorded: dict[str, Any], within: fl
 
 
 def check_file(ledger: Ledger, file: bytes, place: str = "ledger") -> None:
-    """Raise unless a file of shares is the one whose digest the ledger has."""
+    """Raise unless a file of shares has the digest in the ledger."""
     if f"sha256:{sha256(file).hexdigest()}" != ledger.of("tasks")[0].get("digest"):
         raise LedgerError(f"{place}: the file of shares is not the one that was recorded; its digest differs")
 
 
 def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "ledger") -> None:
-    """Recompute every share and every payment of a ledger of tasks from its file, or raise at what differs."""
+    """Recompute every share and payment of a ledger of tasks from its file of shares, and raise if any differs."""
     entry, head = _single_entry(ledger, "tasks", place), _single_entry(ledger, "round", place)
     _check_stamp(head, place)
     check_file(ledger, file, place)
     try:
-        reports, public, written, _ = read_file(file, campaign)
+        reports, public, recorded_shares, _ = read_file(file, campaign)
     except (LookupError, TypeError, ValueError) as error:
         raise LedgerError(f"{place}: the file of shares lacks required columns: {error}") from None
     if campaign.guesses is not None and not _same_tasks(campaign.guesses, public):
@@ -229,14 +229,14 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
     except (DataError, LookupError, TypeError, ValueError) as error:
         raise LedgerError(f"{place}: the tasks cannot be recomputed: {error}") from None
     shares, within = read_file(recomputed, campaign).share, tolerance(ledger)
-    differs = np.abs(shares - written) > within
+    differs = np.abs(shares - recorded_shares) > within
     if differs.any():
         first = int(np.argmax(differs))
         raise LedgerError(
-            f"{place}: the share of {_report_name(reports, first)} is {float(written[first])!r}, but recomputing gives "
-            f"{float(shares[first])!r}"
+            f"{place}: the share of {_report_name(reports, first)} is {float(recorded_shares[first])!r}, but "
+            f"recomputing gives {float(shares[first])!r}"
         )
-    if same_content(recomputed, file, within):  # other versions of the library write other bytes
+    if same_content(recomputed, file, within):  # the bytes may differ between versions of the Parquet library
         fresh.of("tasks")[0]["digest"] = entry["digest"]
     _compare(fresh, ledger, place)
 
@@ -244,13 +244,13 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
 def _check_summaries(campaign: Campaign, reports: TaskReports, place: str) -> None:
     """Raise unless summaries are finite, and those of labels are counts."""
     summaries, reduction = reports.summaries, campaign.request.reduction
-    wrong = ~np.isfinite(summaries)
+    invalid = ~np.isfinite(summaries)
     if counted_labels(reduction) is not None:
-        wrong |= (summaries < 0) | (summaries != np.floor(summaries))
-    if wrong.any():
-        first = int(np.argmax(wrong.any(axis=1)))
+        invalid |= (summaries < 0) | (summaries != np.floor(summaries))
+    if invalid.any():
+        first = int(np.argmax(invalid.any(axis=1)))
         raise LedgerError(
-            f"{place}: the file of shares has {float(summaries[first][wrong[first]][0])!r} in the report of "
+            f"{place}: the file of shares has {float(summaries[first][invalid[first]][0])!r} in the report of "
             f"{_report_name(reports, first)}, which is impossible"
         )
 
@@ -260,7 +260,7 @@ def _report_name(reports: TaskReports, report: int) -> str:
 
 
 def _check_payees(ledger: Ledger, reports: TaskReports, place: str) -> None:
-    """Raise unless everybody who reported has one payment line, and nobody else has."""
+    """Raise unless each provider who reported has exactly one payment line, and nobody else has one."""
     paid, reported = Counter(entry.get("provider") for entry in ledger.of("payment")), set(reports.providers)
     for name in sorted(reported | set(map(str, paid))):
         if paid[name] != (name in reported):

@@ -1,1 +1,1 @@
-"""A first campaign: guessed from a table, written as an example, or the demonstration."""
+"""First campaigns: for your data, from an example, or the demonstration."""

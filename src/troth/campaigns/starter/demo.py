@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from troth.campaigns.records.ledger import write_whole
+from troth.campaigns.records.ledger import write_atomic
 from troth.campaigns.seed import Secret, save_secret, secret_path
 from troth.campaigns.starter.examples import write_csv
 from troth.core.errors import DataError
@@ -19,12 +19,12 @@ DEMO_SECRET = Secret(sha256(b"the demonstration's secret is no secret").hexdiges
 
 
 def write_demo(directory: str | Path) -> tuple[Path, Path]:
-    """Write twelve clinics, two of which lie, and the same with everybody honest; return both campaign files."""
+    """Write twelve clinics, two of which lie, and the same clinics all honest; return both campaign files."""
     rng = np.random.default_rng(7)
     folder = Path(directory)
-    other = folder / "campaign.toml"
-    if other.exists() and other.read_text(encoding="utf-8", errors="replace") != _DEMO:
-        raise DataError(f"{other}: there is another campaign; name a new folder")
+    existing = folder / "campaign.toml"
+    if existing.exists() and existing.read_text(encoding="utf-8", errors="replace") != _DEMO:
+        raise DataError(f"{existing}: there is another campaign; name a new folder")
     honest = {
         name: (rng.random(int(size)) < 0.72).astype(int)
         for name, size in zip(CLINICS, rng.integers(45, 90, 12), strict=True)
@@ -40,7 +40,7 @@ def write_demo(directory: str | Path) -> tuple[Path, Path]:
                 place / "data" / f"{name}.csv", [{"patient": i + 1, "improved": int(x)} for i, x in enumerate(rows)]
             )
         path = place / "campaign.toml"
-        write_whole(path, _DEMO.encode())
+        write_atomic(path, _DEMO.encode())
         if not secret_path(path).exists():
             save_secret(DEMO_SECRET, secret_path(path))
         paths.append(path)

@@ -1,4 +1,4 @@
-"""A campaign to start from: an example of a family with drawn data, or one for your data."""
+"""Write a first campaign: an example of a family with simulated data, or a campaign for your data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from troth.campaigns.commit import commit
 from troth.campaigns.money import minor_unit, to_minor, to_text
-from troth.campaigns.records.ledger import write_whole
+from troth.campaigns.records.ledger import write_atomic
 from troth.campaigns.settle import rehearse
 from troth.campaigns.starter.guess import Guess, guess
 from troth.campaigns.tables import take_model
@@ -42,20 +42,20 @@ def init(
     budget: str = "1000.00",
     currency: str = "EUR",
 ) -> Path:
-    """Write a commented campaign with a small example dataset, if the family can draw one; return the campaign file.
+    """Write a commented campaign, with a small example dataset if the family can draw one; return the campaign file.
 
     Parameters
     ----------
     directory
         A new or empty folder.
     family
-        Any of `troth.models`; the first by default.
+        Any family of `troth.models`; by default the first.
     rule
-        The name of the payment rule; the default one if none is given.
+        The name of the payment rule, by default `troth.mechanisms.DEFAULT_RULE`.
     daily
         Make the example a campaign of five days.
     budget, currency
-        What may be spent, and in which currency of ISO 4217, which says how many decimals amounts have.
+        The maximum that is spent, and its currency in ISO 4217, which determines the decimals of amounts.
     """
     family_name = next(iter(FAMILIES)) if family is None else named_family(family).__name__
     rule = _rule_named(rule)
@@ -82,21 +82,22 @@ def start(
     budget_per: str = "day",
     **columns: Any,
 ) -> tuple[Path, Guess]:
-    """Write a commented campaign for given data; return its file and what it was made of.
+    """Write a commented campaign for given data; return the campaign file and the guess behind it.
 
     Parameters
     ----------
     directory, data
         A new or empty folder, and a file or folder that stays where it is.
     family
-        Any of `troth.models`; by default the first that the data look like.
+        Any family of `troth.models`; by default the first that suits the data.
     rule, budget, currency
         As for `init`.
     budget_per
-        Of data with days: whether the budget is for each ``"day"``, as in `troth.pay`, or for the ``"campaign"``.
+        For data with days, whether the budget is for each ``"day"``, as in `troth.pay`, or for the ``"campaign"``.
     columns
-        ``provider`` and ``day`` are the columns of providers (without it each file is a provider's) and of days,
-        ``column`` the one that is paid for. A regression explains ``target`` by the columns that ``column`` names.
+        ``provider`` names the column of providers (without it, each file belongs to one provider), ``day`` the column
+        of days, and ``column`` the one that is paid for. A regression predicts ``target`` from the columns in
+        ``column``.
     """
     guessed = guess(Path(data), family, **columns)
     folder, money = new_folder(Path(directory)), Terms(budget=budget, currency=currency, budget_per=budget_per)
@@ -105,7 +106,7 @@ def start(
 
 
 def new_folder(folder: Path) -> Path:
-    """Return a folder to write a campaign into, unless something is there already."""
+    """Return a folder for a new campaign; raise if it is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder}: exists and is not empty; name a new folder")
     return folder
@@ -128,7 +129,7 @@ def example_text(family: str, rule: str, terms: Terms, days: int = 0) -> str:
 
 
 def text_for(folder: Path, data: Path, guessed: Guess, rule: str, money: Terms) -> str:
-    """Return the commented campaign file, to be written into a folder, for what data seem to hold."""
+    """Return the commented campaign file for a guess about data, with a path relative to the campaign's folder."""
     if RULES[rule]().days > 1 and guessed.day is None:
         raise ParameterError(f"{rule} needs a daily campaign: name the column of days")
     if guessed.task is None:
@@ -151,7 +152,7 @@ def text_for(folder: Path, data: Path, guessed: Guess, rule: str, money: Terms) 
 
 
 def _rule_named(name: str | None) -> str:
-    """Return the rule of a name, which may be spelled with other capitals or dashes."""
+    """Return the rule with a name, ignoring capitals and dashes."""
     names = tuple(offered_rules())
     rule = DEFAULT_RULE if name is None else closest(name, names)
     if rule is None:
@@ -160,12 +161,12 @@ def _rule_named(name: str | None) -> str:
 
 
 def write_campaign(folder: Path, text: str, names: list[str]) -> Path:
-    """Write a campaign file if its rule can pay reports of its model, and commit to a seed if it draws."""
+    """Write a campaign file after a rehearsal of its payments, and commit to a seed if its rule draws."""
     campaign = Campaign.from_dict(tomllib.loads(text))
     (rehearse if campaign.task is None else rehearse_tasks)(campaign, names)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "campaign.toml"
-    write_whole(path, text.encode())
+    write_atomic(path, text.encode())
     if campaign.draws:
         commit(path)
     return path
@@ -173,7 +174,7 @@ def write_campaign(folder: Path, text: str, names: list[str]) -> Path:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a campaign file says besides its data and rule; ``provider`` is the word for a provider."""
+    """The settings of a new campaign file besides its data and rule; ``provider`` is the noun for a provider."""
 
     name: str = ""
     story: str = ""
@@ -190,7 +191,7 @@ class Terms:
 
     @property
     def amount(self) -> str | None:
-        """The budget with the decimals of its currency."""
+        """The budget, with the decimals of its currency."""
         if self.budget is None:
             return None
         decimals = minor_unit(self.currency)
@@ -198,26 +199,25 @@ class Terms:
 
 
 def campaign_text(guessed: Guess, rule: str, terms: Terms) -> str:
-    """Return a commented campaign file for what data hold.
+    """Return a commented campaign file for a guess about data.
 
-    It is a text template, not a TOML document that is built and written: most of it is comments, and people read and
-    edit it. `write_campaign` parses the text before it writes it.
+    The file is rendered from a text template instead of a TOML document, because most of it is comments for people who
+    read and edit it. `write_campaign` parses the text before it writes it.
     """
     declared, needs_rows = FAMILIES[guessed.family].parameters(), RULES[rule]().needs_rows
-    words = {
+    choices = {
         parameter.name: parameter.default
         for parameter in declared
         if parameter.kind.choices and not (parameter.required or parameter.known)
     }
-    guessed = replace(guessed, parameters={**words, **guessed.parameters})
-    parameters = guessed.parameters
-    declared_here = [parameter for parameter in declared if parameter.name in parameters]
+    guessed = replace(guessed, parameters={**choices, **guessed.parameters})
+    present = [parameter for parameter in declared if parameter.name in guessed.parameters]
     likelihood = [
         parameter
-        for parameter in declared_here
-        if parameter.known or parameter.name in guessed.meanings or "prior" in parameters
+        for parameter in present
+        if parameter.known or parameter.name in guessed.meanings or "prior" in guessed.parameters
     ]
-    prior = [parameter for parameter in declared_here if parameter not in likelihood]
+    prior = [parameter for parameter in present if parameter not in likelihood]
     tables = _rendered("model", guessed=guessed, terms=terms, likelihood=likelihood, prior=prior)
     model = take_model(Section("model", tomllib.loads(tables)["model"]), None)["model"]
     values = FAMILIES[guessed.family].example.values
@@ -233,7 +233,7 @@ def campaign_text(guessed: Guess, rule: str, terms: Terms) -> str:
         called=guessed.provider or terms.provider,
         differing=[
             parameter.name
-            for parameter in declared_here
+            for parameter in present
             if parameter.known and parameter.kind.numeric and parameter.name not in model.space
         ],
         values=list(values or _possible_values(model)),
@@ -242,7 +242,7 @@ def campaign_text(guessed: Guess, rule: str, terms: Terms) -> str:
 
 
 def _rendered(template: str, **content: Any) -> str:
-    """Return a template with its content; a tab before a comment stands for blanks up to the usual column."""
+    """Render a template, and align comments: in templates a tab precedes them."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
     environment = Environment(
@@ -250,9 +250,9 @@ def _rendered(template: str, **content: Any) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         keep_trailing_newline=True,
-        autoescape=select_autoescape(),  # nothing: it is TOML, not HTML
+        autoescape=select_autoescape(),  # escapes only HTML, so nothing here
     )
-    environment.filters |= {"written": _written, "by_row": _by_row}
+    environment.filters |= {"toml": _to_toml, "by_row": _by_row}
     lines = environment.get_template(f"{template}.toml.jinja").render(**content).split("\n")
     return "\n".join(_aligned(line) for line in lines)
 
@@ -263,40 +263,40 @@ def _aligned(line: str) -> str:
 
 
 def _possible_values(model: Family) -> tuple[float, float]:
-    """Return the least and the greatest value that the model allows, up to 100 where there is none."""
+    """Return the range of values that the model allows, cut off near ±100 if it is infinite."""
     support = model.reduction.support
     low = support.low if isfinite(support.low) else -100
     return low, support.high if isfinite(support.high) else max(100, low + 100)
 
 
 def _options(rule: str, given: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
-    """Return the options of a rule that a new campaign file shows, some of them given, with what they mean."""
+    """Return the options of a rule that a new campaign file shows: name, value (given or default) and meaning."""
     options = {key: option for key, option in RULES[rule].settings().items() if option.in_file}
-    usual = {key: option.default if option.example is None else option.example for key, option in options.items()}
-    return [(key, given.get(key, usual[key]), option.meaning) for key, option in options.items()]
+    defaults = {key: option.default if option.example is None else option.example for key, option in options.items()}
+    return [(key, given.get(key, defaults[key]), option.meaning) for key, option in options.items()]
 
 
 def _by_row(value: Any) -> str:
-    """Return a number or a vector in one line, a matrix with a line for each row."""
+    """Return a value as TOML, with a line for each row of a matrix."""
     if not (isinstance(value, list) and isinstance(value[0], list)):
-        return _written(value)
-    return "[\n" + "".join(f"    {_written(row)},\n" for row in value) + "]"
+        return _to_toml(value)
+    return "[\n" + "".join(f"    {_to_toml(row)},\n" for row in value) + "]"
 
 
-def _written(value: Any) -> str:
-    """Return a value as TOML: it spells texts, numbers and lists of them as JSON does."""
+def _to_toml(value: Any) -> str:
+    """Return a string, a number or a list of them as TOML, where it is spelled as in JSON."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def _draw(family: type[Family], names: list[str], days: int) -> dict[str, list[dict[str, Any]]]:
-    """Draw everybody's rows: the same θ for all, and a fresh one each day. Empty if the family cannot draw."""
+    """Draw each provider's rows, with the same θ for all providers and a new θ each day; empty if it cannot draw."""
     example = family.example
     rng = np.random.default_rng(example.seed)
     model = family.example_model()
     if not isinstance(model, SamplesData):
         return {}
     columns = [*example.columns, *([] if example.target is None else [example.target])]
-    explained = columns if example.target is None else [example.target]
+    modelled = columns if example.target is None else [example.target]
     data: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     start = date(2026, 5, 4)
     for day in range(max(1, days)):
@@ -304,15 +304,15 @@ def _draw(family: type[Family], names: list[str], days: int) -> dict[str, list[d
         for name in names:
             rows = model.draw_data(rng, theta, 24)
             table = np.column_stack([rows[0], rows[1]]) if isinstance(rows, tuple) else np.reshape(rows, (24, -1))
+            stamp = {"day": (start + timedelta(days=day)).isoformat()} if days else {}
             for row in table:
-                stamp = {"day": (start + timedelta(days=day)).isoformat()} if days else {}
                 cells = zip(columns, row, strict=True)
-                data[name].append({**stamp, **{c: _entry(x, example.labels, model, c in explained) for c, x in cells}})
+                data[name].append({**stamp, **{c: _cell(x, example.labels, model, c in modelled) for c, x in cells}})
     return data
 
 
-def _entry(value: float, labels: tuple[str, ...] | None, model: Any, explained: bool) -> Any:
-    if not explained:
+def _cell(value: float, labels: tuple[str, ...] | None, model: Any, modelled: bool) -> Any:
+    if not modelled:
         return round(float(value), 6)
     if labels is not None:
         return labels[int(value)]
@@ -320,9 +320,9 @@ def _entry(value: float, labels: tuple[str, ...] | None, model: Any, explained: 
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write rows with the same keys."""
+    """Write rows, which have the same keys, as CSV."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    write_whole(path, text.getvalue().encode())
+    write_atomic(path, text.getvalue().encode())

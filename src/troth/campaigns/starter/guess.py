@@ -1,4 +1,4 @@
-"""A first campaign for your data: a suitable family and a prior."""
+"""Guess a first campaign for your data: a suitable family and a prior."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from troth.campaigns.starter.columns import (
     WRITE_LABELS_AS_WORDS,
     common_rows,
     is_missing,
-    is_written_number,
     label_count,
+    looks_numeric,
     read_column,
     rows_without_value,
 )
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
     Table = Mapping[str, Sequence[Any]]
 
 
-_FREQUENT = 0.05  # of the values of a column, for a word among numbers to be a label
+_FREQUENT = 0.05  # fraction of a column's texts from which a word among numbers is a label
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guess(FirstGuess):
-    """What data seem to hold: a family with its hyper-parameters, and where it was read.
+    """What data seem to hold: a family with its hyper-parameters, and the columns that it was guessed from.
 
-    ``reports`` counts pairs of a provider and a day, unless it is a campaign of tasks, and ``max_rows`` the most rows
-    of one. ``missing`` counts the rows that were looked at and have no value, or no provider's name. ``notes`` are what
-    a reader should know, in sentences.
+    ``reports`` is the number of pairs of a provider and a day (0 for tasks), and ``max_rows`` the maximum number of
+    rows of a report. ``missing`` is the number of examined rows without a value or a provider's name. ``notes`` are
+    messages for the user.
     """
 
     family: str
@@ -74,28 +74,29 @@ def guess(
     target: str | None = None,
     day: str | None = None,
 ) -> Guess:
-    """Look at the first rows of a file or folder, and guess a campaign for them.
+    """Examine the first rows of a file or folder, and guess a campaign for them.
 
-    Families in which providers differ go first, then the others of `troth.models.FAMILIES`; the first that suits the
-    column is taken, unless one is named. With a target it is a regression on the columns. A family that needs a
-    prior of some size reads it off the data themselves, roughly. It must be replaced by what was known beforehand: a
-    prior that depends on the reports of the round makes lies pay.
+    By default the family is the first of `troth.models.FAMILIES` that suits the column, where families whose providers
+    differ come first; with a target, it is a regression on the columns. A family that needs an informative prior
+    guesses it from the data. The user must replace this prior by what was known beforehand: a prior that depends on
+    the reports of the round makes lies pay.
     """
-    kind = GuessesFromColumns if target is not None else _kind_named(family)
+    kind = GuessesFromColumns if target is not None else _guess_kind(family)
     families = _families(kind)
-    family_named = _named_family(family, families)
+    family_named = _resolve_family(family, families)
     vectors = kind is GuessesFromVectors
     names = named_columns(data, provider, day, target, [column] if isinstance(column, str) else column, vectors=vectors)
     table, places = first_rows(data, names.paid, names.provider, names.day)
     try:
-        written = _read_columns(names, table, places, family_named)
-        rows, unnamed = _usable_rows(names, written, table)
+        column_values = _read_columns(names, table, places, family_named)
+        rows, unnamed = _usable_rows(names, column_values, table)
         blank: list[Any] = [None] * len(places)
-        owners = [(table.get(names.provider or "", blank)[row], table.get(names.day or "", blank)[row]) for row in rows]
+        providers, days = table.get(names.provider or "", blank), table.get(names.day or "", blank)
+        owners = [(providers[row], days[row]) for row in rows]
         _reject_single_provider(names.provider, owners, all_rows=len(places) < MAX_INSPECTED)
         _reject_other_dates(names.day, [(when, places[row]) for (_, when), row in zip(owners, rows, strict=True)])
         readable_columns = [
-            Column(name, values.at(rows), owners) for name, values in zip(names.paid, written, strict=True)
+            Column(name, values.at(rows), owners) for name, values in zip(names.paid, column_values, strict=True)
         ]
         for paid in readable_columns if vectors else readable_columns[-1:]:
             _reject_constant(paid, named=family_named is not None and not vectors)
@@ -103,7 +104,7 @@ def guess(
         family_name, first = _choose(families, family_named, readable_columns, regression=target is not None)
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
-    notes += [note for values in written for note in values.notes]
+    notes += [note for values in column_values for note in values.notes]
     notes += notes_on_providers(names, table, places, unnamed, owners)
     notes += notes_on_columns(readable_columns, first, owners)
     if target is None and family_named is None:
@@ -125,14 +126,14 @@ def guess(
     )
 
 
-def _kind_named(family: str | None) -> type:
-    """Return what a family of this name is guessed from where no column is the target: a column, or several."""
+def _guess_kind(family: str | None) -> type:
+    """Return how a family is guessed without a target: from one column, or from several."""
     name = None if family is None else closest(family, tuple(FAMILIES))
     return GuessesFromVectors if name and isinstance(FAMILIES[name], GuessesFromVectors) else GuessesFromColumn
 
 
-def _named_family(family: str | None, families: Mapping[str, Any]) -> str | None:
-    """Return the family that is named, or None if it is to be guessed."""
+def _resolve_family(family: str | None, families: Mapping[str, Any]) -> str | None:
+    """Return the exact name of a family, or None if it is to be guessed."""
     family_name = None if family is None else closest(family, tuple(families))
     if family is not None and family_name is None:
         family = named_family(family).__name__
@@ -146,9 +147,9 @@ def _named_family(family: str | None, families: Mapping[str, Any]) -> str | None
 
 
 def _read_columns(names: NamedColumns, table: Table, places: Sequence[str], family: str | None) -> list[ColumnValues]:
-    """Read what is written in the columns that are paid for, as numbers or as labels."""
+    """Read the columns that are paid for, as numbers or as labels."""
     last, of_labels = names.paid[-1], family is not None and label_count(FAMILIES[family]) > 0
-    written = [
+    column_values = [
         read_column(
             name,
             table[name],
@@ -158,13 +159,13 @@ def _read_columns(names: NamedColumns, table: Table, places: Sequence[str], fami
         )
         for name in names.paid
     ]
-    written[-1] = _as_labels(written[-1], table[last], labels=of_labels)
-    return written
+    column_values[-1] = _as_labels(column_values[-1], table[last], labels=of_labels)
+    return column_values
 
 
-def _usable_rows(names: NamedColumns, written: Sequence[ColumnValues], table: Table) -> tuple[list[int], set[int]]:
+def _usable_rows(names: NamedColumns, columns: Sequence[ColumnValues], table: Table) -> tuple[list[int], set[int]]:
     """Return the rows that have all values and a provider's name, and all rows without a name."""
-    rows, unnamed = common_rows(written), set()
+    rows, unnamed = common_rows(columns), set()
     if not rows:
         raise DataError(f"column {names.paid[-1]!r} has no values")
     if names.provider is not None:
@@ -180,34 +181,36 @@ def _usable_rows(names: NamedColumns, written: Sequence[ColumnValues], table: Ta
 
 
 def _without_constant_features(columns: list[Column], *, may_leave_out: bool) -> tuple[list[Column], list[str]]:
-    """Return the columns without features that never vary, and a note on these; refuse them if they were asked for."""
-    idle = {column.name for column in columns[:-1] if len({str(value).strip() for value in column.values}) == 1}
-    if idle and (not may_leave_out or len(idle) == len(columns) - 1):
-        raise DataError(_constant(columns, idle) + ", so its coefficient could not be learnt: leave it out")
-    notes = [_constant(columns, idle) + ": left out"] if idle else []
-    return [column for column in columns if column.name not in idle], notes
+    """Leave out features that never vary, with a note; reject them if the user named them or no feature remains."""
+    constant = {column.name for column in columns[:-1] if len({str(value).strip() for value in column.values}) == 1}
+    if constant and (not may_leave_out or len(constant) == len(columns) - 1):
+        message = _describe_constant(columns, constant)
+        raise DataError(f"{message}, so its coefficient could not be learnt: leave it out")
+    notes = [_describe_constant(columns, constant) + ": left out"] if constant else []
+    return [column for column in columns if column.name not in constant], notes
 
 
 def _families(kind: Any) -> dict[str, Any]:
-    """Return the families that can be guessed, those in which providers differ first."""
-    able = {name: family for name, family in FAMILIES.items() if isinstance(family, kind)}
-    return dict(sorted(able.items(), key=lambda item: item[1].independent_rows))
+    """Return the families that can be guessed; those whose providers differ come first."""
+    families = {name: family for name, family in FAMILIES.items() if isinstance(family, kind)}
+    return dict(sorted(families.items(), key=lambda item: item[1].independent_rows))
 
 
 def _holds_labels(values: Sequence[Any]) -> bool:
-    """Whether a feature holds labels: it has few different values, with words among them.
+    """Whether a feature holds labels: few distinct values, with words among them.
 
-    More than half are words, or each word is frequent, as 3+ among 0, 1, 2 and 3+; a rare one is a mistake.
+    Either more than half of the texts are words, or each word is frequent, such as 3+ among 0, 1, 2 and 3+. A rare word
+    among numbers is an error.
     """
     texts = [value.strip() for value in values if isinstance(value, str) and not is_missing(value)]
     counts = Counter(texts)
-    words = [count for text, count in counts.items() if not is_written_number(text)]
+    words = [count for text, count in counts.items() if not looks_numeric(text)]
     enough_words = words and (2 * sum(words) > len(texts) or min(words) >= _FREQUENT * len(texts))
     return bool(enough_words) and len(counts) <= FEW_LABELS
 
 
 def _as_labels(column: ColumnValues, raw: Sequence[Any], *, labels: bool) -> ColumnValues:
-    """Read whole numbers as labels: those of a family of labels, or just two small ones that are not 0 and 1."""
+    """Read integers as labels if the family has labels, or if there are exactly two small ones other than 0 and 1."""
     numbers = set(column.values)
     texts = [str(raw[row]).strip() for row in column.rows]
     if not texts or not all(text.isdigit() for text in texts):
@@ -217,7 +220,7 @@ def _as_labels(column: ColumnValues, raw: Sequence[Any], *, labels: bool) -> Col
 
 
 def _reject_constant(column: Column, *, named: bool) -> None:
-    """Refuse a column that never varies, unless it is known to be numbers of a family."""
+    """Reject a column that never varies, unless the family is named and the column holds numbers."""
     if len(set(column.values)) == 1 and (column.has_text or not named):
         raise DataError(
             f"column {column.name!r} has {shown(column.values[0])} in all {len(column.values):,} rows examined: "
@@ -226,8 +229,8 @@ def _reject_constant(column: Column, *, named: bool) -> None:
         )
 
 
-def _constant(columns: Sequence[Column], names: set[str]) -> str:
-    """Return which columns never vary."""
+def _describe_constant(columns: Sequence[Column], names: set[str]) -> str:
+    """Return a message that names the columns which never vary."""
     listed = [f"{column.name!r} ({shown(column.values[0])})" for column in columns if column.name in names]
     noun = "column" if len(listed) == 1 else "columns"
     verb = "is" if len(listed) == 1 else "are"
@@ -237,7 +240,7 @@ def _constant(columns: Sequence[Column], names: set[str]) -> str:
 def _choose(
     families: Mapping[str, Any], family_name: str | None, columns: list[Column], *, regression: bool
 ) -> tuple[str, FirstGuess]:
-    """Return the family that is named, or the first that suits, and its first guess."""
+    """Return the named family, or else the first that suits, and its first guess."""
     if family_name is None and regression:
         family_name = next((name for name, family in families.items() if family.suits_target(columns[-1])), None)
     family_name = family_name or next((name for name, family in families.items() if family.suits(columns[0])), None)

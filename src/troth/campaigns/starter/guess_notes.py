@@ -1,4 +1,4 @@
-"""What a reader should know about a guess: rows left out, providers that look alike, what else columns may be."""
+"""Notes on a guess for the user: omitted rows, similar providers, and other interpretations of columns."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     Table = Mapping[str, Sequence[Any]]
 
-FEW_LABELS = 12  # the most that a column has without a note
-MAX_SCALE_STEPS = 10  # the most steps of a scale
-_MAX_MEAN = 200  # beyond which whole numbers are hardly counts
+FEW_LABELS = 12  # more labels in a column get a note
+MAX_SCALE_STEPS = 10  # steps of a rating scale
+_MAX_MEAN = 200  # integers with a larger mean are hardly counts
 
 
 def _provider_names(owners: Sequence[tuple[Any, Any]]) -> set[str]:
@@ -36,7 +36,7 @@ def _provider_names(owners: Sequence[tuple[Any, Any]]) -> set[str]:
 def notes_on_providers(
     names: NamedColumns, table: Table, places: Sequence[str], unnamed: set[int], owners: Sequence[tuple[Any, Any]]
 ) -> list[str]:
-    """Return which rows name no provider, and which providers have no values."""
+    """Return notes on rows without a provider's name and providers without values."""
     if names.provider is None:
         return []
     notes, column = [], table[names.provider]
@@ -57,7 +57,7 @@ def notes_on_providers(
 
 
 def _kind(family: str) -> str:
-    """Return what a family takes a column for."""
+    """Return what a family interprets a column as."""
     reduction: Any = FAMILIES[family].example_model().reduction
     if reduction.labels is not None:
         return "yes or no" if reduction.labels == 2 else "labels"
@@ -65,7 +65,7 @@ def _kind(family: str) -> str:
 
 
 def notes_on_other_kinds(column: Column, family_name: str, families: Mapping[str, Any]) -> list[str]:
-    """Return what whole numbers were taken for and why, and which family takes them for something else."""
+    """Return a note on how integers were interpreted and why, with the families for other interpretations."""
     try:
         column = replace(column, values=[float(value) for value in column.values])
     except ValueError:
@@ -85,22 +85,22 @@ def notes_on_other_kinds(column: Column, family_name: str, families: Mapping[str
     choices = "".join(f"; if they are {kind}, pass --family {name}" for kind, name in choices_by_kind.items())
     return [
         f"column {column.name!r} has whole numbers from {numbers.min():.0f} to {numbers.max():.0f}, "
-        f"{f'which {reason}: ' if reason else ''}taken for {_kind(family_name)}{choices}"
+        f"{f'which {reason}: ' if reason else ''}read as {_kind(family_name)}{choices}"
     ]
 
 
 def notes_on_columns(columns: list[Column], first: FirstGuess, owners: Sequence[tuple[Any, Any]]) -> list[str]:
-    """Return what is odd about the values, and which providers may be the same one."""
+    """Return notes on odd values, and on providers that may be the same."""
     notes = notes_on_similar_names(sorted(_provider_names(owners)))
     numbers = [column for column in columns if not column.has_text]
     if first.labels is not None and are_dates(first.labels):
         notes.append(
-            f"column {columns[-1].name!r} has dates, such as {first.labels[0]!r}, taken for {len(first.labels)} "
+            f"column {columns[-1].name!r} has dates, such as {first.labels[0]!r}, read as {len(first.labels)} "
             f"labels: {REPLACE_DATES}"
         )
     elif first.labels is not None and len(first.labels) > FEW_LABELS:
         notes.append(
-            f"column {columns[-1].name!r} is taken for {len(first.labels)} labels, such as {first.labels[0]!r}; if "
+            f"column {columns[-1].name!r} is read as {len(first.labels)} labels, such as {first.labels[0]!r}; if "
             "there should be fewer, merge some; if these are numbers, write them as numbers"
         )
     if first.labels is None and columns[-1].numbers.std() > 0:

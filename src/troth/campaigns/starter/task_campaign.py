@@ -1,4 +1,4 @@
-"""A first campaign for many tasks: labels by classes and a population of workers without a past, or values."""
+"""Write first campaigns for tasks: of labels, with a prior for workers without a history, or of values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from troth.campaigns.starter.examples import Terms, new_folder, text_for, write_campaign
-from troth.campaigns.starter.named_columns import column_meant
+from troth.campaigns.starter.named_columns import find_column
 from troth.campaigns.starter.task_guess import guess_labels, guess_values, holds_values, read_task_table
 from troth.core.errors import DataError, ParameterError
 from troth.data.gather import column_names
@@ -32,29 +32,29 @@ def start_tasks(
     budget: str | None = None,
     currency: str = "EUR",
 ) -> list[tuple[Path, Guess]]:
-    """Write commented campaigns that settle all tasks of a table together; return each file and what it was made of.
+    """Write commented campaigns that settle all tasks of a table together; return each file and the guess behind it.
 
-    Texts and few whole numbers are labels, of which the names are all that is read off the data: neither the classes'
-    frequencies nor how often workers are right may come from answers that are paid. Other numbers are values, whose
-    prior and noise are guessed from the data to one digit, and must be replaced. Several columns of values are one
-    campaign. Other columns are a campaign each, in a folder of its own.
+    A column with text or only a few integers holds labels. Only the names of labels are taken from the data: neither
+    the frequencies of classes nor the accuracy of workers may be learnt from answers that are paid. Other numbers are
+    values. Their prior and noise are guessed from the data to one digit, and must be replaced. Several columns of
+    values make one campaign; otherwise each column gets its own campaign in its own folder.
 
     Parameters
     ----------
     directory, data
         A new or empty folder, and a file or folder that stays where it is.
     provider, task, columns
-        Its columns of workers, of tasks and of what is paid for.
+        The columns of workers, of tasks and of answers that are paid for.
     family
-        Any family of `troth.models` that can be guessed from a column; by default by the data.
+        Any family of `troth.models` that can be guessed from a column; by default it depends on the data.
     price, budget, currency
-        The most for one report (0.05 unless there is a budget, which the reports share evenly without a price), the
-        most for all of them, and the currency's code in ISO 4217, which says how many decimals payments have.
+        The cap of one report (by default 0.05, or an equal part of the budget if there is one), the maximum for all
+        reports, and the currency in ISO 4217, which determines the decimals of payments.
     """
     folder, source = new_folder(Path(directory)), Path(data)
     header = column_names(str(source))
-    provider, task = column_meant(source, provider, header, "--provider"), column_meant(source, task, header, "--task")
-    columns = [column_meant(source, name, header, "--column") for name in columns]
+    provider, task = find_column(source, provider, header, "--provider"), find_column(source, task, header, "--task")
+    columns = [find_column(source, name, header, "--column") for name in columns]
     if len({provider, task, *columns}) < 2 + len(columns):
         raise ParameterError("--provider, --task and --column must be different columns")
     family_name = None if family is None else named_family(family).__name__
@@ -67,13 +67,13 @@ def start_tasks(
     money = Terms(price=price, budget=budget, currency=currency)
     drafts: dict[Path, tuple[str, Guess]] = {}
     for part in [columns] if joint else [[name] for name in columns]:
-        place = folder if len(part) == len(columns) else folder / _folder_name(part[0])
-        if place in drafts:
+        target = folder if len(part) == len(columns) else folder / _folder_name(part[0])
+        if target in drafts:
             raise DataError(f"{source}: two columns would have one folder; start their campaigns one by one")
         guessed = (guess_values if part[0] in values else guess_labels)(table, part, family_name)
-        drafts[place] = text_for(place, source, guessed, DEFAULT_RULE, money), guessed
-    return [(write_campaign(place, text, ["one", "another"]), guessed) for place, (text, guessed) in drafts.items()]
+        drafts[target] = text_for(target, source, guessed, DEFAULT_RULE, money), guessed
+    return [(write_campaign(target, text, ["one", "another"]), guessed) for target, (text, guessed) in drafts.items()]
 
 
 def _folder_name(column: str) -> str:
-    return "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in column.strip()) or "column"
+    return "".join(c if c.isalnum() or c in "-_" else "_" for c in column.strip()) or "column"

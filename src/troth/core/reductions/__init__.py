@@ -1,8 +1,8 @@
-"""How rows become a summary, so that data can be reduced where it lives.
+"""Reductions of rows to summaries, so that data can be reduced where it lives.
 
-Counts, sums and Gram matrices are one thing: a row is augmented to a vector z, and products of its entries are added
-up over rows. A family says which by its `Reduction`; an engine (a loop over file fragments, Spark, SQL) does the rest.
-Four reductions are bundled: `Counts`, `Moments`, `Expansion` and `Expansions`. A family may bring its own.
+Counts, sums and Gram matrices have the same structure: a row is mapped to a vector z, and products of its entries are
+added up over rows. The `Reduction` of a family defines these; an engine (a loop over file fragments, Spark, SQL) does
+the rest. Four reductions are bundled: `Counts`, `Moments`, `Expansion` and `Expansions`. A family may bring its own.
 """
 
 from troth.core.reductions.counts import Counts

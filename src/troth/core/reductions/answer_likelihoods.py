@@ -1,11 +1,14 @@
-"""How an answer depends on linear predictors: labels yes and no, labels of several classes, counts.
+"""Likelihoods of answers given linear predictors: yes-or-no labels, labels of several classes, counts.
 
-Each kind of `Answer` expands, for rows with predictors η and answers y, the log-likelihood, its slope y − μ, and its
-curvature W, of arrays and of Ibis columns alike. Arrays of predictors are ``(predictor, ...)``. Each also says how many
-linear ``predictors``, with coefficients of their own, a row has; how many ``labels`` there are, or None if answers are
-numbers; the ``support`` of an answer; the largest curvature of one row for one predictor (``max_weight``) and the
-largest log-likelihood of a row (``best``); and what a linear predictor ``predicts``, with {} for the answer's name, or
-nothing if there are several.
+Each kind of `Answer` computes, for rows with predictors η and answers y, the log-likelihood, its slope y − μ and its
+curvature W, both for arrays and for Ibis columns. Arrays of predictors are ``(predictor, ...)``. It also declares
+
+- ``predictors``: the number of linear predictors of a row, each with its own coefficients;
+- ``labels``: the number of labels, or None if answers are numbers;
+- ``support``: the possible answers;
+- ``max_weight``: the largest curvature of a row for one predictor;
+- ``max_log_likelihood``: the largest log-likelihood of a row;
+- ``predicts``: what a linear predictor predicts, with {} for the answer's name; empty if there are several.
 """
 
 from __future__ import annotations
@@ -21,10 +24,10 @@ from troth.core.support import Array, Support
 
 
 class Expanded(NamedTuple):
-    """Log-likelihood of rows, its slope for each predictor, and its curvature.
+    """The log-likelihood of rows, its slope for each predictor, and its curvature.
 
-    Weights are W of one predictor, and of several −W for each pair of them, in their order. As a number that is added
-    to all predictors changes no probability, each row of W adds up to 0, and the diagonal follows from the pairs.
+    For one predictor, weights are W; for several, −W for each pair of them, in order. Adding the same number to all
+    predictors changes no probability, so each row of W sums to 0, and the diagonal follows from the pairs.
     """
 
     log_likelihood: Any
@@ -40,7 +43,7 @@ class YesNo:
     labels = 2
     support = Support(0, 1, integer=True)
     max_weight = 0.25
-    best = 0.0
+    max_log_likelihood = 0.0
     predicts = "log-odds of {}"
 
     def means(self, eta: Array, /) -> Array:
@@ -48,7 +51,7 @@ class YesNo:
         return np.asarray(0.5 * (1 + np.tanh(0.5 * eta)))
 
     def expand(self, eta: Array, y: Array, /) -> Expanded:
-        """Return yη − ln(1 + e^η), y − μ and μ(1 − μ), without overflow; the predictor may be one for all rows."""
+        """Return yη − ln(1 + e^η), y − μ and μ(1 − μ), without overflow; all rows may share one predictor."""
         x = eta[0]
         small = np.exp(-np.abs(x))
         mean = np.where(x > 0, 1.0, small) / (1 + small)
@@ -56,7 +59,7 @@ class YesNo:
         return Expanded(log_likelihood, (y - mean,), (small / (1 + small) ** 2,))
 
     def expand_columns(self, eta: Sequence[Any], y: Any, labels: Sequence[Any] | None, /) -> Expanded:
-        """Return the same of columns; ``labels`` are what the codes 0, 1, … are called in the table."""
+        """Return the same for Ibis columns; ``labels`` are the values of the codes 0, 1, … in the table."""
         x = eta[0]
         is_one = y.cast("float64") if labels is None else (y == labels[1]).ifelse(1.0, 0.0)
         small = (-x.abs()).exp()
@@ -69,7 +72,7 @@ class YesNo:
         return (rng.random(eta.shape[1:]) < self.means(eta[0])).astype(np.float64)
 
     def draw_sums(self, rng: np.random.Generator, eta: Array, counts: Array | None, /) -> Array:
-        """Draw how many of ``counts`` labels, or of one, are 1."""
+        """Draw the number of ones among ``counts`` labels; by default, among one label."""
         drawn = self.draw(rng, eta) if counts is None else rng.binomial(counts.astype(np.int64), self.means(eta[0]))
         return np.asarray(drawn, dtype=np.float64)[None]
 
@@ -81,12 +84,12 @@ class Classes:
     count: int
 
     max_weight = 0.25
-    best = 0.0
+    max_log_likelihood = 0.0
     predicts = ""
 
     @property
     def predictors(self) -> int:
-        """One for each class."""
+        """The number of predictors: one for each class."""
         return self.count
 
     labels = predictors
@@ -113,7 +116,7 @@ class Classes:
         return Expanded(log_likelihood, tuple(is_class - mean), products)
 
     def expand_columns(self, eta: Sequence[Any], y: Any, labels: Sequence[Any] | None, /) -> Expanded:
-        """Return the same of columns."""
+        """Return the same for Ibis columns."""
         names = range(self.count) if labels is None else labels
         is_class = [(y == name).ifelse(1.0, 0.0) for name in names]
         top = eta[0]
@@ -128,11 +131,11 @@ class Classes:
         return Expanded(own - top - total.ln(), slopes, products)
 
     def draw(self, rng: np.random.Generator, eta: Array, /) -> Array:
-        """Draw labels: the largest of predictors with Gumbel noise."""
+        """Draw labels: the class with the largest predictor after adding Gumbel noise."""
         return np.asarray((eta + rng.gumbel(size=eta.shape)).argmax(axis=0).astype(np.float64))
 
     def draw_sums(self, rng: np.random.Generator, eta: Array, counts: Array | None, /) -> Array:
-        """Draw how many labels are of each class."""
+        """Draw the number of labels of each class."""
         if counts is None:
             labels = self.draw(rng, eta)
             return np.stack([labels == label for label in range(self.count)]).astype(np.float64)
@@ -142,27 +145,27 @@ class Classes:
 
 @dataclass(frozen=True)
 class CountAnswers:
-    """Counts with μ = W = e^η. The log-likelihood leaves out −ln y!, which no coefficient changes."""
+    """Counts with μ = W = e^η. The log-likelihood omits −ln y!, which does not depend on the coefficients."""
 
     predictors = 1
     labels = None
     support = Support(0, integer=True)
     max_weight = np.inf
-    best = np.inf
+    max_log_likelihood = np.inf
     predicts = "logarithm of the mean {}"
 
     def means(self, eta: Array, /) -> Array:
-        """Return e^η, as far as doubles go."""
+        """Return e^η, at most e^40."""
         return np.exp(np.minimum(eta, _MAX_LOG_MEAN))
 
     def expand(self, eta: Array, y: Array, /) -> Expanded:
         """Return yη − μ, y − μ and μ."""
-        with np.errstate(over="ignore"):  # it shows in the sums
+        with np.errstate(over="ignore"):  # infinite sums are rejected later
             mean = np.exp(eta[0])
         return Expanded(y * eta[0] - mean, (y - mean,), (mean,))
 
     def expand_columns(self, eta: Sequence[Any], y: Any, _: Sequence[Any] | None, /) -> Expanded:
-        """Return the same of columns."""
+        """Return the same for Ibis columns."""
         mean, count = eta[0].exp(), y.cast("float64")
         return Expanded(count * eta[0] - mean, (count - mean,), (mean,))
 
@@ -171,11 +174,11 @@ class CountAnswers:
         return rng.poisson(self.means(eta[0])).astype(np.float64)
 
     def draw_sums(self, rng: np.random.Generator, eta: Array, counts: Array | None, /) -> Array:
-        """Draw sums of counts, which are counts."""
+        """Draw the sum of ``counts`` counts, which is Poisson as well; by default, of one count."""
         means = self.means(eta[0]) if counts is None else self.means(eta[0]) * counts
         return rng.poisson(means).astype(np.float64)[None]
 
 
-_MAX_LOG_MEAN = 40.0  # e^40 is the largest mean that is drawn
+_MAX_LOG_MEAN = 40.0  # of draws
 
 Answer: TypeAlias = YesNo | Classes | CountAnswers

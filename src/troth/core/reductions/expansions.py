@@ -1,4 +1,4 @@
-"""Features and an answer under several known coefficients: the log-likelihood is expanded at each of them."""
+"""The reduction of features and an answer with the log-likelihood expanded at several points."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from troth.core.errors import DataError
 from troth.core.reductions.answer_likelihoods import Answer
 from troth.core.reductions.expansion import AddsAnswers, Expansion
-from troth.core.reductions.reduction import Reduction, SummaryWords
+from troth.core.reductions.reduction import Reduction, SummaryDescription
 from troth.core.reductions.sorted_columns import Block
 from troth.core.reductions.sums import SLACK
 from troth.core.support import Array, Bounds
@@ -20,14 +20,14 @@ from troth.core.support import Array, Bounds
 
 @dataclass(frozen=True)
 class Expansions(AddsAnswers):
-    """Rows (z, y) become n and, for each point, ℓ = Σ log-likelihood, s = Σ z(y − μ) and halves of H = Σ zzᵀW.
+    """Reduction of rows (z, y) to n and, for each point, ℓ = Σ log-likelihood, s = Σ z(y − μ) and halves of H = Σ zzᵀW.
 
     Attributes
     ----------
     answer
-        How an answer depends on its linear predictors.
+        The likelihood of an answer given its linear predictors.
     points
-        Coefficients, one tuple for each point.
+        The coefficients of each point.
 
     Examples
     --------
@@ -44,17 +44,17 @@ class Expansions(AddsAnswers):
         """The expansion at each point."""
         return tuple(Expansion(self.answer, point) for point in self.points)
 
-    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> SummaryWords | None:
-        """Return the candidate that explains the rows best, and how probable it makes their labels."""
+    def describe(self, summary: Array, labels: Sequence[str] | None = None, /) -> SummaryDescription | None:
+        """Describe the candidate that explains the rows best, with the average probability of their labels."""
         if summary[0] == 0:
             return None
         best = int(np.argmax(self.by_point(np.asarray(summary, dtype=np.float64))[:, 0]))
-        fit = self.expansions[best].in_words(self._parts(summary)[best], labels)
-        probable = "" if fit is None else f", with label probability {fit.value}"
-        return SummaryWords("best candidate", f"number {best + 1}{probable}")
+        fit = self.expansions[best].describe(self._parts(summary)[best], labels)
+        probability = "" if fit is None else f", with label probability {fit.value}"
+        return SummaryDescription("best candidate", f"number {best + 1}{probability}")
 
     def by_point(self, summary: Array, /) -> Array:
-        """Return what belongs to each point, ``(..., point, number)``: ℓ, the slope and halves of H."""
+        """Return ℓ, the slope and halves of H at each point, ``(..., point, number)``."""
         return np.asarray(summary[..., 1:]).reshape(*summary.shape[:-1], len(self.points), -1)
 
     def _parts(self, summary: Array) -> list[Array]:
@@ -66,23 +66,23 @@ class Expansions(AddsAnswers):
         return np.concatenate([parts[0][..., :1], *(part[..., 1:] for part in parts)], axis=-1)
 
     def magnitudes(self, summary: Array, /) -> Array:
-        """Return those of each expansion."""
+        """Return the magnitudes of each expansion."""
         parts = zip(self.expansions, self._parts(summary), strict=True)
         return np.concatenate([expansion.magnitudes(part) for expansion, part in parts], axis=-1)
 
     def summaries(self, block: Block) -> Array:
-        """Return the summary of each code, from a copy of the block for each point."""
+        """Return the summary of each code."""
         return self._joined([expansion.summaries(block._replace(z=block.z.copy())) for expansion in self.expansions])
 
     def of_datasets(self, z: Array, y: Array, /) -> Array:
-        """Add up datasets ``(..., row, feature)`` with answers ``(..., row)``."""
+        """Reduce datasets ``(..., row, feature)`` with answers ``(..., row)``."""
         return self._joined([expansion.of_datasets(z, y) for expansion in self.expansions])
 
     def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:
-        """Refuse a summary that no data can have.
+        """Raise an error for a summary that no data can have.
 
-        Each expansion must be possible, and as the log-likelihood is concave, none may lie above the tangent at another
-        point.
+        Each expansion must be possible. As the log-likelihood is concave, its value at one point cannot lie above the
+        tangent at another.
         """
         for expansion, part in zip(self.expansions, self._parts(summary), strict=True):
             expansion.check(part, values, constant)
@@ -91,14 +91,14 @@ class Expansions(AddsAnswers):
         above = t[None] - (t[:, None] + slope @ points.T - (slope * points).sum(axis=1)[:, None])
         slack = SLACK * (1 + np.abs(t).max() + np.abs(slope).max() * np.abs(points).max())
         if above.max() > slack:
-            of, other = np.unravel_index(int(above.argmax()), above.shape)[::-1]
+            point, other = np.unravel_index(int(above.argmax()), above.shape)[::-1]
             raise DataError(
-                f"the log-likelihood under candidate {of + 1} lies above the tangent at candidate {other + 1}: no data "
-                "have such sums"
+                f"the log-likelihood under candidate {point + 1} lies above the tangent at candidate {other + 1}: "
+                "no data have such sums"
             )
 
     def expressions(self, columns: Sequence[Any], labels: Sequence[Any] | None = None, /) -> dict[str, Any]:
-        """Return the sums of each expansion."""
+        """Return the aggregates of each expansion, with the point in their names."""
         return {
             f"{name}_at_{k}": sums
             for k, expansion in enumerate(self.expansions)
@@ -106,19 +106,18 @@ class Expansions(AddsAnswers):
         }
 
     def collect(self, rows: float, aggregates: Mapping[str, Any], /) -> Array:
-        """Gather the sums of each expansion."""
-        return self._joined(
-            [expansion.collect(rows, _at(aggregates, k)) for k, expansion in enumerate(self.expansions)]
-        )
+        """Return the summary from the aggregates of all expansions."""
+        parts = [expansion.collect(rows, _select(aggregates, k)) for k, expansion in enumerate(self.expansions)]
+        return self._joined(parts)
 
-    def convert(self, summary: Array, wanted: Reduction, /) -> Array:
-        """Return the summary, if it was taken at the points that are wanted."""
-        if wanted != self:
+    def convert(self, summary: Array, target: Reduction, /) -> Array:
+        """Return the summary itself, if ``target`` is the same reduction."""
+        if target != self:
             raise DataError("the history was read for other candidates: read its rows again")
         return np.asarray(summary, dtype=np.float64)
 
 
-def _at(aggregates: Mapping[str, Any], point: int) -> dict[str, Any]:
+def _select(aggregates: Mapping[str, Any], point: int) -> dict[str, Any]:
     """Return the aggregates of one point, without the point in their names."""
-    ending = f"_at_{point}"
-    return {name.removesuffix(ending): value for name, value in aggregates.items() if name.endswith(ending)}
+    suffix = f"_at_{point}"
+    return {name.removesuffix(suffix): value for name, value in aggregates.items() if name.endswith(suffix)}

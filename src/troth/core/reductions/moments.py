@@ -1,4 +1,4 @@
-"""Numbers are counted, added up and multiplied with each other."""
+"""The reduction of numbers to their count, sums and products."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from numpy.typing import NDArray
 
 from troth.core.errors import DataError
 from troth.core.formats import few_digits
-from troth.core.reductions.reduction import Reduction, SummaryWords
+from troth.core.reductions.reduction import Reduction, SummaryDescription
 from troth.core.reductions.sorted_columns import Block, sorted_blocks
-from troth.core.reductions.sums import SLACK, check_products, checked_rows, solved, within_limits
+from troth.core.reductions.sums import SLACK, check_products, checked_rows, solve_normal_equations, within_limits
 from troth.core.support import Array, Bounds, Support
 
-_SHOWN = 6  # columns whose means are said in words
+_MAX_SHOWN = 6  # columns whose means are described
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Columns x are centred, z = x − centre, and n, Σz and Σzzᵀ are added up, as far as they are wanted.
+    """Reduction of rows to n and, optionally, Σz and Σzzᵀ of centred columns z = x − centre.
 
     Attributes
     ----------
     centre
         What is subtracted from each column; its length is the number of columns.
     linear, squares
-        Whether Σz and Σzzᵀ (by rows) are wanted; n always comes first.
+        Whether the summary contains Σz and Σzzᵀ (by rows); n always comes first.
     prediction
-        Weights of all columns but the last in a prediction that is subtracted from the last one, as a regression on
-        residuals wants it; all zero if empty.
+        Weights of all columns but the last in a prediction that is subtracted from the last one, so that a regression
+        reduces residuals; all zero if empty.
     support
-        The values that an entry may take.
+        The possible values of an entry.
 
     Examples
     --------
@@ -52,22 +52,22 @@ class Moments:
 
     @property
     def columns(self) -> int:
-        """How many columns a row has."""
+        """The number of columns of a row."""
         return len(self.centre)
 
     @property
     def width(self) -> int:
-        """One number for n, one for each column, one for each product."""
+        """The length of a summary: one for n, one for each sum, one for each product."""
         return self._before_squares + self.columns**2 * self.squares
 
     @property
     def batch_columns(self) -> int:
-        """All of them if there are products, otherwise 1."""
+        """All columns if there are products, otherwise 1."""
         return self.columns if self.squares else 1
 
     @property
     def residual(self) -> bool:
-        """Whether the last column is taken around a prediction from the others."""
+        """Whether a prediction from the other columns is subtracted from the last one."""
         return any(self.prediction)
 
     @property
@@ -78,32 +78,33 @@ class Moments:
         """Return n."""
         return np.asarray(summary, dtype=np.float64)[..., 0]
 
-    def in_words(self, summary: Array, _: Sequence[str] | None = None, /) -> SummaryWords | None:
-        """Return the mean of each column, or of the first few."""
+    def describe(self, summary: Array, _: Sequence[str] | None = None, /) -> SummaryDescription | None:
+        """Describe the mean of each column, or of the first few."""
         if not self.linear or summary[0] == 0:
             return None
         means = [centre + total / summary[0] for centre, total in zip(self.centre, summary[1:], strict=False)]
-        words = [few_digits(mean) for mean in means[:_SHOWN]] + ["…"] * (self.columns > _SHOWN)
+        shown = [few_digits(mean) for mean in means[:_MAX_SHOWN]] + ["…"] * (self.columns > _MAX_SHOWN)
         several = self.columns > 1
-        return SummaryWords("means" if several else "mean", ", ".join(words), several)
+        return SummaryDescription("means" if several else "mean", ", ".join(shown), several)
 
     @property
     def predicts(self) -> str:
-        """The answer itself, if rows are features and an answer."""
+        """The answer itself if rows are features and an answer; otherwise empty."""
         return "{}" if self.squares and not self.linear else ""
 
     def coefficients(self, summary: Array, /) -> Array:
-        """Solve the normal equations, and add the prediction."""
+        """Return the solution of the normal equations plus the prediction."""
         d = self.columns - 1
         products = np.asarray(summary[1:], dtype=np.float64).reshape(d + 1, d + 1)
-        return np.asarray(solved(products[:d, :d], products[:d, d]) + np.array(self.prediction or (0.0,) * d))
+        correction = solve_normal_equations(products[:d, :d], products[:d, d])
+        return np.asarray(correction + np.array(self.prediction or (0.0,) * d))
 
     def magnitudes(self, summary: Array, /) -> Array:
         """Return the sums, or the squares, which bound all products."""
         return summary[..., self._before_squares :: self.columns + 1] if self.squares else summary[..., 1:]
 
     def of_rows(self, table: Array, /) -> Array:
-        """Add up tables ``(..., row, column)``."""
+        """Reduce tables ``(..., row, column)``."""
         z = table - np.array(self.centre) if any(self.centre) else table
         if self.residual:
             z = z.copy()
@@ -117,7 +118,7 @@ class Moments:
         return np.concatenate(parts, axis=-1)
 
     def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
-        """Add up a batch by code."""
+        """Reduce a batch by code."""
         total = np.zeros((size, self.width))
         for present, summaries in self.add_in_parts(columns, codes, size):
             total[present] += summaries
@@ -126,21 +127,21 @@ class Moments:
     def add_in_parts(
         self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /
     ) -> Iterator[tuple[NDArray[np.intp], Array]]:
-        """Yield codes that have rows, and their summaries: sums alone at once, products a few codes at a time."""
+        """Yield the codes that have rows, and their summaries: a few at a time if there are products, else all."""
         if self.squares:
             for block in sorted_blocks(columns, codes, size, self.width):
                 yield block.codes, self._products(block)
             return
         total = np.empty((size, self.width))
         total[:, 0] = np.bincount(codes, minlength=size)
-        for place, (column, centre) in enumerate(zip(columns, self.centre, strict=True), 1):
+        for index, (column, centre) in enumerate(zip(columns, self.centre, strict=True), 1):
             values = column.astype(np.float64, copy=False)
-            total[:, place] = np.bincount(codes, weights=values - centre if centre else values, minlength=size)
+            total[:, index] = np.bincount(codes, weights=values - centre if centre else values, minlength=size)
         present = np.flatnonzero(total[:, 0])
         yield present, total if len(present) == size else total[present]
 
     def _products(self, block: Block) -> Array:
-        """Centre the numbers of a block, and multiply each code's part with itself."""
+        """Return the summary of each code; centres the numbers of the block in place."""
         z, d, start, centres = block.z, self.columns, self._before_squares, np.array(self.centre)[:, None]
         if self.residual:
             z[-1] -= (np.array(self.prediction) + 0.0) @ z[:-1]
@@ -154,12 +155,13 @@ class Moments:
             np.matmul(z[:, rows], z[:, rows].T, out=out)
         return summaries
 
-    def fewer(self, summary: Array, rows: int, rng: np.random.Generator, /) -> Array:
-        """Return the sums of fewer rows with the same means; sums of whole numbers are rounded up or down at random.
+    def with_fewer_rows(self, summary: Array, rows: int, rng: np.random.Generator, /) -> Array:
+        """Return the sums of fewer rows with the same means; sums of integers are rounded up or down at random.
 
         Examples
         --------
-        >>> Moments(support=Support(0, integer=True)).fewer(np.array([7.0, 14.0]), 2, np.random.default_rng(1))
+        >>> counts = Moments(support=Support(0, integer=True))
+        >>> counts.with_fewer_rows(np.array([7.0, 14.0]), 2, np.random.default_rng(1))
         array([2., 4.])
         """
         thinned = np.asarray(summary * rows / summary[0], dtype=np.float64)
@@ -167,18 +169,18 @@ class Moments:
 
     @property
     def has_means(self) -> bool:
-        """Whether there are sums of the values."""
+        """Whether the summary contains sums, which determine the means."""
         return self.linear
 
     def means(self, summaries: Array, /) -> Array:
-        """Return the means of the columns, the centre where there are no rows."""
+        """Return the means of the columns; the centre if there are no rows."""
         n, part = summaries[..., :1], summaries[..., 1 : self.columns + 1]
         return np.asarray(np.divide(part, n, out=np.zeros_like(part), where=n > 0) + np.array(self.centre))
 
-    def with_means(self, summaries: Array, wanted: Array, /) -> Array:
-        """Move all values of a summary by one constant to these means, as far as the support allows."""
+    def with_means(self, summaries: Array, target: Array, /) -> Array:
+        """Add a constant to the values of each column to reach these means, as far as the support allows."""
         n, d = summaries[:, :1], self.columns
-        total = n * np.clip(wanted, self.support.low, self.support.high)
+        total = n * np.clip(target, self.support.low, self.support.high)
         if self.support.integer:
             total = np.round(total)
         move = np.where(n > 0, total - n * self.means(summaries), 0.0)
@@ -196,9 +198,9 @@ class Moments:
         return self.with_means(summaries, self.means(summaries) + by)
 
     def thinned(self, summaries: Array, rows: Array, rng: np.random.Generator, /) -> Array:
-        """Thin a sum of counts binomially, and other sums in proportion, which leaves their means as they are."""
+        """Thin a sum of counts binomially, and other sums in proportion, which preserves their means."""
         n = summaries[:, 0]
-        if self.squares:  # fewer rows than columns cannot have such products
+        if self.squares:  # products of fewer rows than columns have a lower rank
             rows = np.maximum(rows, np.minimum(n, self.columns + 1))
         ratio = np.divide(rows, n, out=np.zeros_like(n), where=n > 0)
         thinned = summaries * ratio[:, None]
@@ -208,24 +210,24 @@ class Moments:
 
     @property
     def has_answers(self) -> bool:
-        """Whether there are products of several columns, around zero: the last may be answers to the others."""
+        """Whether there are products of several uncentred columns, of which the last may be the answer."""
         return self.columns > 1 and self.squares and not any(self.centre)
 
     def with_scaled_answers(self, summaries: Array, factor: float, /) -> Array:
-        """Multiply the last sum, and the last row and column of the products."""
+        """Return summaries with the last column multiplied by a factor."""
         factors = np.ones(self.columns)
         factors[-1] = factor
         sums = factors if self.linear else factors[:0]
         return np.asarray(summaries * np.concatenate([np.ones(1), sums, np.outer(factors, factors).ravel()]))
 
-    def of_history(self) -> Moments:
-        """Add sums, and squares of single values, from which spreads are learnt."""
+    def for_history(self) -> Moments:
+        """Return the reduction with sums and, for single values, squares, from which fits learn the variance."""
         if self.columns == 1 and not self.support.integer:
             return replace(self, linear=True, squares=True)
         return self if self.linear else replace(self, linear=True, prediction=())
 
     def matrix(self, summary: Array) -> Array:
-        """Return Σzzᵀ with, if sums are at hand, the row and column of a leading constant 1, ``(..., d, d)``."""
+        """Return Σzzᵀ, ``(..., d, d)``; with sums, including the row and column of a leading constant 1."""
         d, leading = self.columns, summary.shape[:-1]
         gram = np.asarray(summary[..., self._before_squares :]).reshape(*leading, d, d)
         if not self.linear:
@@ -236,7 +238,7 @@ class Moments:
         return total
 
     def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:
-        """Refuse a summary that no data can have; declared values bound all columns but constant ones."""
+        """Raise an error for a summary that no data can have; ``values`` bound all columns but constant ones."""
         n = checked_rows(summary)
         if self.linear and not self.residual:
             self._check_sums(n, np.asarray(summary[1 : 1 + self.columns]), values)
@@ -246,7 +248,7 @@ class Moments:
                 raise DataError("the matrix of squares and products is not symmetric")
             problem = "the sum of squares is too small for the sum" if self.linear and self.columns == 1 else ""
             check_products(matrix, n, "squares and products", problem)
-            self._check_reach(n, self.magnitudes(summary), values, constant)
+            self._check_squares(n, self.magnitudes(summary), values, constant)
 
     def _check_sums(self, n: float, totals: Array, values: Bounds | None) -> None:
         low, high = self.support.low, self.support.high
@@ -254,9 +256,9 @@ class Moments:
             low, high = max(low, values[0]), min(high, values[1])
         for column, (total, centre) in enumerate(zip(totals, self.centre, strict=True)):
             slack = SLACK * max(abs(total), n * max(1.0, abs(centre)))
-            least, most = (n * (low - centre) if n else 0.0), (n * (high - centre) if n else 0.0)
+            min_total, max_total = (n * (low - centre) if n else 0.0), (n * (high - centre) if n else 0.0)
             strict = self.support.open and low == self.support.low
-            if total < least - slack or total > most + slack or (strict and n and total <= least):
+            if total < min_total - slack or total > max_total + slack or (strict and n and total <= min_total):
                 raise DataError(
                     f"the sum of column {column} is {total:.9g}, which {n:.0f} rows of values that are each "
                     f"{Support(low, high, self.support.integer, self.support.open)} cannot have"
@@ -264,27 +266,27 @@ class Moments:
             if self.support.integer and total != np.floor(total):
                 raise DataError(f"the sum of column {column} is {total:.12g}, but the values are whole numbers")
 
-    def _check_reach(self, n: float, squares: Array, values: Bounds | None, constant: Collection[int]) -> None:
-        """Refuse squares that a constant 1, or values within declared bounds, cannot have."""
+    def _check_squares(self, n: float, squares: Array, values: Bounds | None, constant: Collection[int]) -> None:
+        """Raise an error for sums of squares that constants, or values within declared bounds, cannot have."""
         for column, (square, centre) in enumerate(zip(squares, self.centre, strict=True)):
             if column in constant and square != n:
                 raise DataError(f"the intercept, a constant 1, has a sum of squares of {square:g} over {n:.0f} rows")
             if values is None or column in constant or (self.residual and column == self.columns - 1):
                 continue
-            most = n * max(abs(values[0] - centre), abs(values[1] - centre)) ** 2
-            if square > most * (1 + SLACK):
+            limit = n * max(abs(values[0] - centre), abs(values[1] - centre)) ** 2
+            if square > limit * (1 + SLACK):
                 raise DataError(
                     f"the squares of column {column} add up to {square:.9g}, which {n:.0f} values from "
                     f"{values[0]:g} to {values[1]:g} cannot have"
                 )
 
     def expressions(self, columns: Sequence[Any], labels: Sequence[Any] | None = None, /) -> dict[str, Any]:
-        """Sum each column and each product."""
+        """Return the sum of each column and each product."""
         raw = [column.cast("float64") for column in columns]
         z = [x - centre if centre else x for x, centre in zip(raw, self.centre, strict=True)]
-        if self.residual:
-            for weight, x in zip(self.prediction, raw, strict=False):
-                z[-1] = z[-1] - weight * x if weight else z[-1]
+        for weight, x in zip(self.prediction, raw, strict=False):
+            if weight:
+                z[-1] = z[-1] - weight * x
         aggregates = {f"sum_{i}": x.sum() for i, x in enumerate(z)} if self.linear else {}
         if self.squares:
             pairs = combinations_with_replacement(range(len(z)), 2)
@@ -292,14 +294,14 @@ class Moments:
         return aggregates
 
     def collect(self, rows: float, aggregates: Mapping[str, Any], /) -> Array:
-        """Gather n, the sums and the products."""
+        """Return n, the sums and the products."""
         names = [f"sum_{i}" for i in range(self.columns)] if self.linear else []
         if self.squares:
             pairs = ((i, j) for i in range(self.columns) for j in range(self.columns))
             names += [f"product_{min(pair)}_{max(pair)}" for pair in pairs]
         return within_limits(np.array([rows, *(float(aggregates[name]) for name in names)]))
 
-    def convert(self, summary: Array, wanted: Reduction, /) -> Array:
+    def convert(self, summary: Array, target: Reduction, /) -> Array:
         """Return moments around another centre or prediction, without the rows.
 
         Examples
@@ -307,30 +309,30 @@ class Moments:
         >>> Moments(squares=True).convert(np.array([2.0, 30.0, 500.0]), Moments(centre=(10.0,), squares=True))
         array([  2.,  10., 100.])
         """
-        if not isinstance(wanted, Moments):
-            raise DataError(f"the history has {self.columns} columns of numbers, but the model needs {wanted!r}")
-        if self.columns != wanted.columns:
-            raise DataError(f"the history has {self.columns} columns, but the model needs {wanted.columns}")
-        if (wanted.linear or any(wanted.centre) or any(self.centre)) and not self.linear:
+        if not isinstance(target, Moments):
+            raise DataError(f"the history has {self.columns} columns of numbers, but the model needs {target!r}")
+        if self.columns != target.columns:
+            raise DataError(f"the history has {self.columns} columns, but the model needs {target.columns}")
+        if (target.linear or any(target.centre) or any(self.centre)) and not self.linear:
             raise DataError("the history has no sums of the values, only their products: add them up with linear=True")
-        if wanted.squares and not self.squares:
+        if target.squares and not self.squares:
             raise DataError("the model needs squares, which the history does not have: add them up with squares=True")
-        return self._shifted(np.asarray(summary, dtype=np.float64), wanted)
+        return self._shifted(np.asarray(summary, dtype=np.float64), target)
 
-    def _shifted(self, s: Array, wanted: Moments) -> Array:
+    def _shifted(self, s: Array, target: Moments) -> Array:
         d = self.columns
-        shift = np.array(self.centre) - np.array(wanted.centre)
+        shift = np.array(self.centre) - np.array(target.centre)
         n = s[..., :1]
         parts = [n]
         total = s[..., 1 : d + 1] if self.linear else np.zeros((*s.shape[:-1], d))
-        if wanted.linear:
+        if target.linear:
             parts.append(total + n * shift)
-        if wanted.squares:
+        if target.squares:
             matrix = s[..., self._before_squares :].reshape(*s.shape[:-1], d, d)
             cross = total[..., :, None] * shift
             matrix = matrix + cross + np.swapaxes(cross, -1, -2) + n[..., None] * np.outer(shift, shift)
             residual = np.eye(d)
-            for sign, moments in ((1.0, self), (-1.0, wanted)):
+            for sign, moments in ((1.0, self), (-1.0, target)):
                 if moments.residual:
                     residual[-1, :-1] += sign * np.array(moments.prediction)
             matrix = residual @ matrix @ residual.T

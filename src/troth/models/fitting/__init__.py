@@ -1,1 +1,1 @@
-"""How families learn from past days: by default the prior that makes them likeliest, else as a family says itself."""
+"""Fits of families to past days: by default a prior of maximum marginal likelihood, or a family's own method."""

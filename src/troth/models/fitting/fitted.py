@@ -1,4 +1,4 @@
-"""The result of a fit: a model for each provider, standard errors, and pictures."""
+"""Results of a fit: a model for each provider, standard errors and plots."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ M = TypeVar("M", bound="Family")
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#9aa3ad"
 MAX_PROVIDERS = 30
-"""How many providers a picture shows."""
+"""The maximum number of providers in a plot."""
 
 
 class Fitted(ABC):
-    """What was learnt from a history."""
+    """The result of a fit to a history."""
 
     @abstractmethod
     def model_of(self, provider: str) -> Family:
-        """Return the model of a provider, whether or not it has a history."""
+        """Return the model of a provider, which may have no history."""
 
     @abstractmethod
     def model_table(self) -> dict[str, Any]:
-        """Return plain data for the table [model] of a campaign file."""
+        """Return the table [model] of a campaign file as plain data."""
 
     def caveats(self, labels: Sequence[str]) -> list[str]:
-        """Return what you should know before you pay by it, in sentences; the codes 0, 1, … are called ``labels``."""
+        """Return warnings to read before paying with this fit; ``labels`` are the names of the codes 0, 1, …."""
         return []
 
     @abstractmethod
     def title_and_lines(self) -> tuple[str, list[str]]:
-        """Return what was learnt as a title and a line for each part of it."""
+        """Summarise the fit as a title and a list of lines."""
 
     def __str__(self) -> str:
         title, lines = self.title_and_lines()
@@ -51,35 +51,35 @@ class Fitted(ABC):
         return html_table(title, ("learnt",), [[line] for line in lines])
 
     def predicted_means(self, history: History) -> Array | None:
-        """Return the mean that each report's peers predict for it, ``(day, provider)``, or None if not known."""
+        """Return the mean that each report's peers predict for it, ``(day, provider)``, or None if unavailable."""
         return None
 
     def draw(self, axes: Sequence[Any], history: History) -> None:
-        """Draw what was learnt on three Matplotlib axes; here as text."""
-        for panel in axes:
-            panel.set_axis_off()
+        """Draw the fit on three Matplotlib axes; by default as text."""
+        for each in axes:
+            each.set_axis_off()
         axes[0].text(0, 0.5, str(self), family="monospace", fontsize=8, va="center")
 
 
 @dataclass(frozen=True)
 class FittedPrior(Fitted):
-    """A fitted prior, which all providers share, and how well the history determines it.
+    """A fitted prior that all providers share, and how well the history determines it.
 
     Attributes
     ----------
     model
         The family with its fitted parameters.
     log_likelihood
-        Σ_t log p(day t), up to terms that no parameter changes.
+        Σ_t log p(day t), up to terms that depend on no parameter.
     errors
         Standard errors from the curvature at the maximum, shaped as the parameters; infinite where the history does
         not determine them.
     days
-        How many days were used.
+        The number of days used.
     at_bound
-        Parameters that ran away: the history is best explained by days that do not differ, or differ without limit.
+        Parameters that diverged: the likelihood is highest if days do not differ, or differ without limit.
     rounds
-        What the days are called: they may be tasks.
+        The plural noun for days; they may be tasks.
     """
 
     model: Family
@@ -94,7 +94,7 @@ class FittedPrior(Fitted):
         return self.model
 
     def model_table(self) -> dict[str, Any]:
-        """Return plain data for the table [model] of a campaign file."""
+        """Return the table [model] of a campaign file as plain data."""
         return self.model.to_dict()
 
     def title_and_lines(self) -> tuple[str, list[str]]:
@@ -118,16 +118,16 @@ class FittedPrior(Fitted):
 
 @dataclass(frozen=True)
 class FittedProviders(Fitted, Generic[M]):
-    """A model of each provider, and one of the population for a provider without history.
+    """A model of each provider, and a population model for providers without history.
 
     Attributes
     ----------
     models
-        Each provider's model; that of a provider who reported too little is the population's.
+        Each provider's model; a provider with too little data has the population's.
     population
         The model of an unknown provider.
     log_likelihood
-        Of the history, in nats per day or task, up to terms that depend on no parameter.
+        Nats per day or task of the history, up to terms that depend on no parameter.
     """
 
     models: Mapping[str, M]
@@ -135,11 +135,11 @@ class FittedProviders(Fitted, Generic[M]):
     log_likelihood: float
 
     def model_of(self, provider: str) -> M:
-        """Return a provider's own model, or the population's for one without history."""
+        """Return a provider's own model, or the population's for a provider without history."""
         return self.models.get(provider, self.population)
 
     def model_table(self) -> dict[str, Any]:
-        """Return the population as the table [model] of a campaign file, and how each provider differs."""
+        """Return the population as the table [model] of a campaign file, with each provider's differences from it."""
         shared = self.population.to_dict()
         own = {
             name: {key: value for key, value in model.to_dict().items() if shared.get(key) != value}
@@ -158,10 +158,10 @@ class FittedProviders(Fitted, Generic[M]):
 
 
 def terms_left_out(model: Family) -> str:
-    """Return which terms of every row a log-likelihood leaves out, as words to put behind it; empty if none."""
+    """Return a phrase that names the terms of every row left out of a log-likelihood, or an empty string."""
     return "" if model.score_measure in (None, "nothing") else f" without {model.score_measure} for each row"
 
 
 def name_rows(axes: Any, names: Sequence[str]) -> None:
-    """Name the rows of a picture after providers."""
+    """Label the rows of a plot with the names of providers."""
     axes.set_yticks(range(len(names)), [name if len(name) <= 20 else name[:19] + "…" for name in names])

@@ -1,7 +1,7 @@
-"""Where the fit of a prior starts: first guesses by moments, each written as free numbers.
+"""Initial parameters of a prior's fit: estimates by the method of moments, as functions of free numbers.
 
-All free numbers are 0 at the start, and a plausible step is of size 1. The moments are how days' means vary, and rows
-within days.
+All free numbers start at 0 and are scaled so that a plausible step has size 1. The moments are the variances of days'
+means and of rows within days.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from troth.core.contract import Array
 from troth.core.errors import DataError
 from troth.core.reductions import Counts, Moments, Reduction
 
-_REACH = 16.0  # how far from its start a free number may move
+_REACH = 16.0  # the largest absolute value of a free number
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class _AroundOrigin:
 
     @property
     def free(self) -> int:
-        """How many free numbers there are."""
+        """The count of free numbers."""
         return int(np.size(self.origin))
 
 
@@ -36,27 +36,27 @@ class Real(_AroundOrigin):
     reach: ClassVar[float] = _REACH
 
     def read(self, free: Array) -> Any:
-        """Return the parameter with these free numbers."""
+        """Return the parameter for these free numbers."""
         value = np.atleast_1d(self.origin) + np.atleast_1d(self.unit) * free
         return value if np.ndim(self.origin) else float(value[0])
 
 
 @dataclass(frozen=True)
 class Positive(_AroundOrigin):
-    """A number above a bound, or a vector of them: above + origin·exp(free), free being at most ``reach``."""
+    """A number above a bound, or a vector of them: above + origin·exp(free) with |free| ≤ ``reach``."""
 
     above: float = 0.0
     reach: float = _REACH
 
     def read(self, free: Array) -> Any:
-        """Return the parameter with these free numbers."""
+        """Return the parameter for these free numbers."""
         value = np.atleast_1d(self.origin) * np.exp(free) + self.above
         return value if np.ndim(self.origin) else float(value[0])
 
 
 @dataclass(frozen=True)
 class PositiveDefinite:
-    """A covariance matrix DLLᵀD with D = diag(scale): free are the entries of L, of its diagonal the logarithms.
+    """A covariance matrix DLLᵀD with D = diag(scale); the free numbers are L's entries, logarithms on the diagonal.
 
     Examples
     --------
@@ -70,11 +70,11 @@ class PositiveDefinite:
 
     @property
     def free(self) -> int:
-        """How many free numbers there are."""
+        """The count of free numbers."""
         return len(self.scale) * (len(self.scale) + 1) // 2
 
     def read(self, free: Array) -> Array:
-        """Return the parameter with these free numbers."""
+        """Return the parameter for these free numbers."""
         size = len(self.scale)
         root = np.zeros((size, size))
         root[np.tril_indices(size)] = free
@@ -87,21 +87,21 @@ FreeParameters: TypeAlias = dict[str, Real | Positive | PositiveDefinite]
 
 
 class DayMoments(NamedTuple):
-    """Moments of days, one number per column."""
+    """Moments of each column over days."""
 
-    means: Array  # of each day, (day, column)
+    means: Array  # of days, (day, column)
     centre: Array  # mean of the days' means
     between: Array  # variance of the days' means
     within: Array  # variance of one row around its day's mean
-    rows: Array  # of each day
+    rows: Array  # of days, (day,)
 
     @property
     def scale(self) -> Array:
-        """Standard deviation of days' means beyond that of their rows."""
+        """Standard deviation of days' means in excess of sampling noise."""
         return np.asarray(np.sqrt(self.excess(self.within) + 1e-12 * self.within))
 
     def excess(self, within: Array) -> Array:
-        """Variance of days' means beyond that of their rows, if these have a variance ``within`` a day."""
+        """Variance of days' means in excess of sampling noise, given the variance ``within`` of a row in a day."""
         return np.maximum(self.between - within * np.mean(1 / self.rows), 0.05 * self.between)
 
     @property
@@ -111,12 +111,12 @@ class DayMoments(NamedTuple):
 
     @property
     def strength(self) -> Array:
-        """How many rows say as much about a day as the other days do."""
+        """Strength of the prior in rows: within-day variance over between-day variance."""
         return np.asarray(self.within / np.maximum(self.scale**2, 1e-300))
 
 
 def normal_parameters(family: str, summaries: Array, reduction: Reduction) -> FreeParameters:
-    """Return mean, scale and noise of values that are normal around a normal mean of the day."""
+    """Return mean, scale and noise for values that are normal around a day's normal mean."""
     days = day_moments(family, summaries, reduction)
     return {
         "mean": Real(days.centre[0], np.sqrt(days.between[0])),
@@ -126,7 +126,7 @@ def normal_parameters(family: str, summaries: Array, reduction: Reduction) -> Fr
 
 
 def day_moments(family: str, summaries: Array, reduction: Reduction) -> DayMoments:
-    """Return the moments of days of numbers, or refuse days of codes, and values that do not vary."""
+    """Return the moments of days; reject counts of codes and columns without variation."""
     if not isinstance(reduction, Moments):
         raise DataError(f"{family} needs numbers, but the history has counts of {reduction.labels} codes")
     if not reduction.linear:
@@ -142,23 +142,23 @@ def day_moments(family: str, summaries: Array, reduction: Reduction) -> DayMomen
 
 
 def _within(summaries: Array, reduction: Moments) -> Array:
-    """Variance of one row around its day's mean, from squares, or else from differences between providers' means."""
+    """Return the variance of one row around its day's mean, from squares or else from providers' means."""
     d = reduction.columns
     n, s = summaries[..., 0], summaries[..., 1 : d + 1]
     total, count = s.sum(axis=1), n.sum(axis=1)
     if reduction.squares:
         matrices = summaries[..., 1 + d :].reshape(*summaries.shape[:-1], d, d)
-        square = np.diagonal(matrices, axis1=-2, axis2=-1).sum(axis=1)
+        squares = np.diagonal(matrices, axis1=-2, axis2=-1).sum(axis=1)
         freedom = float((count - 1).sum())
     else:
-        square = (s**2 / np.maximum(n, 1.0)[..., None]).sum(axis=1)
+        squares = (s**2 / np.maximum(n, 1.0)[..., None]).sum(axis=1)
         freedom = float(((n > 0).sum(axis=1) - 1).sum())
-    scatter = np.maximum(square - total**2 / count[:, None], 0.0).sum(axis=0)
+    scatter = np.maximum(squares - total**2 / count[:, None], 0.0).sum(axis=0)
     return np.asarray(scatter / max(freedom, 1.0))
 
 
 def dirichlet_moments(family: str, summaries: Array, reduction: Reduction) -> Array:
-    """Return pseudo-counts, one per code, whose shares vary as those of the days do."""
+    """Return the pseudo-counts of a Dirichlet with roughly the mean and the variance of the days' shares."""
     if not isinstance(reduction, Counts):
         raise DataError(f"{family} needs codes that were counted, but the history has sums of numbers")
     total = summaries.sum(axis=1)
@@ -188,7 +188,7 @@ def gamma_moments(rates: Array) -> tuple[float, float]:
 
 
 class RegressionMoments(NamedTuple):
-    """Coefficients of all days together, the coefficient that moves answers by one noise, and the noise."""
+    """Coefficients of the pooled regression, the coefficient that moves answers by one noise, and the noise."""
 
     mean: Array
     scale: Array
@@ -196,7 +196,7 @@ class RegressionMoments(NamedTuple):
 
 
 def regression_moments(summaries: Array, reduction: Reduction) -> RegressionMoments:
-    """Regress the answers of all days on their features, or refuse features that do not vary enough."""
+    """Regress the pooled answers on their features; reject linearly dependent features."""
     if not isinstance(reduction, Moments) or not reduction.squares or any(reduction.centre) or reduction.residual:
         raise DataError("a regression needs products of features and answers, taken around zero")
     d = reduction.columns - 1

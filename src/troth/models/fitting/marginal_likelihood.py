@@ -1,12 +1,13 @@
 """The prior of a family from past days, by maximum marginal likelihood.
 
-Days are independent draws of θ, so the likelihood of a history is a product over days of the evidence of all that was
-reported on it:
+Days are independent draws of θ, so the log-likelihood of a history is the sum over days of the log evidence of their
+reports:
 
     Σ_t log p(day t) = Σ_t [Λ(total_t) − Λ(0)] + base measure of all reports.
 
-The base measure is what Λ leaves out because it cancels in log PMI. It depends on parameters that may be fitted (the
-noise of a normal, or the mean around which its values are taken). All providers share the prior and what is known.
+The base measure consists of the terms that Λ leaves out because they cancel in log PMI. They may depend on fitted
+parameters, such as the noise of a normal or the mean around which its values are taken. All providers share the prior
+and the known parameters.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from troth.models.fitting.initial_parameters import Positive, Real
 if TYPE_CHECKING:
     from troth.models.family import Family
 
-_STEP = 1e-4  # of numerical derivatives, in standardised units
+_STEP = 1e-4  # of numerical derivatives, in free numbers
 MIN_DAYS = 5
 
 
 def fit_prior(family: type[Family], history: History, fixed: Mapping[str, Any]) -> FittedPrior:
-    """Fit the prior of a family that all providers share, by maximum marginal likelihood, and keep parameters as given.
+    """Fit a prior that all providers share by maximum marginal likelihood, with some parameters fixed.
 
     Raises `DataError` if there are too few days, or every value is the same.
     """
@@ -40,7 +41,7 @@ def fit_prior(family: type[Family], history: History, fixed: Mapping[str, Any]) 
 
 
 def check_fixed(family: type[Family], fixed: Mapping[str, Any]) -> None:
-    """Refuse parameters that a family does not have, and those missing that no history determines."""
+    """Reject unknown parameters, and missing ones that no history determines."""
     for name in fixed:
         if name not in family._names():
             raise ParameterError(f"{family.__name__} has no parameter {name!r}")
@@ -59,8 +60,8 @@ class _MarginalLikelihood:
         self.days = int(used.sum())
         if self.days < MIN_DAYS:
             raise DataError(
-                f"{self.days} days with reports: a prior is fitted to at least {MIN_DAYS}, "
-                "better to hundreds; its parameters are the spread of days"
+                f"{self.days} days with reports: a fit of the prior needs at least {MIN_DAYS}, preferably hundreds, "
+                "because the prior describes how days differ"
             )
         self.summaries = np.asarray(history.summaries, dtype=np.float64)[used]
         self.totals = self.summaries.sum(axis=1)
@@ -68,12 +69,12 @@ class _MarginalLikelihood:
         self.parameters = {name: parameter for name, parameter in start.items() if name not in fixed}
 
     def split(self, free: Array) -> dict[str, Array]:
-        """Return the free numbers of each parameter."""
+        """Split the free numbers by parameter."""
         ends = np.cumsum([parameter.free for parameter in self.parameters.values()])
         return dict(zip(self.parameters, np.split(free, ends[:-1]), strict=True))
 
     def model(self, free: Array) -> Family:
-        """Return the model with these free numbers."""
+        """Return the model for these free numbers."""
         values = {name: self.parameters[name].read(part) for name, part in self.split(free).items()}
         return self.family(**self.fixed, **values)
 
@@ -88,8 +89,8 @@ class _MarginalLikelihood:
         return float(evidence.sum() + model.base_measure(self.summaries, self.reduction).sum())
 
     def maximise(self) -> FittedPrior:
-        """Search from several starts, and measure the curvature at the maximum."""
-        from scipy.optimize import minimize  # takes long to load
+        """Maximise from several starts, and compute the curvature at the maximum."""
+        from scipy.optimize import minimize  # slow to import
 
         free = sum(parameter.free for parameter in self.parameters.values())
         if not free:
@@ -105,10 +106,10 @@ class _MarginalLikelihood:
             return -value if np.isfinite(value) else 1e300
 
         reach = np.concatenate([np.full(parameter.free, parameter.reach) for parameter in self.parameters.values()])
-        self.log_likelihood(np.zeros(free))  # refuses summaries that lack what the family needs
+        self.log_likelihood(np.zeros(free))  # raises an error if summaries lack what the family needs
         bounds = [(-bound, bound) for bound in reach.tolist()]
         search = partial(minimize, loss, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500, "ftol": 1e-13})
-        best = reduce(lambda best, top: top if top.fun < best.fun - 1e-9 else best, map(search, self._starts()))
+        best = reduce(lambda best, other: other if other.fun < best.fun - 1e-9 else best, map(search, self._starts()))
         if best.fun >= 1e300:
             raise DataError(f"{self.family.__name__}: no prior makes this history possible")
         curvature = _hessian(loss, best.x)
@@ -116,14 +117,14 @@ class _MarginalLikelihood:
         return FittedPrior(self.model(x), -float(loss(x)), self._errors(curvature, x), self.days, self._at_bound(x))
 
     def _starts(self) -> list[Array]:
-        """Start at the guess by moments, and with each positive number ten times larger or smaller."""
+        """Return the moment estimates, and these with all positive numbers ten times larger or smaller."""
         positive = [
             np.full(parameter.free, float(isinstance(parameter, Positive))) for parameter in self.parameters.values()
         ]
         return [move * np.concatenate(positive) for move in (0.0, 2.3, -2.3)]
 
     def _errors(self, curvature: Array, x: Array) -> dict[str, Any]:
-        """Return standard errors of the parameters themselves, by the delta method."""
+        """Return standard errors of the parameters by the delta method."""
         try:
             values, vectors = np.linalg.eigh(curvature)
         except np.linalg.LinAlgError:
@@ -142,8 +143,8 @@ class _MarginalLikelihood:
         for name in self.parameters:
             slope = np.stack([(up[name] - down[name]) / (2 * _STEP) for up, down in moved], axis=-1)
             variance = np.einsum("...i,ij,...j->...", slope, covariance, slope)
-            lost = (np.abs(slope[..., undetermined]) > 0).any(axis=-1)
-            error = np.where(lost, np.inf, np.sqrt(variance))
+            infinite = (np.abs(slope[..., undetermined]) > 0).any(axis=-1)
+            error = np.where(infinite, np.inf, np.sqrt(variance))
             errors[name] = float(error) if error.ndim == 0 else error
         return errors
 
@@ -154,7 +155,7 @@ class _MarginalLikelihood:
 
 
 def _newton(loss: Callable[[Array], float], x: Array, curvature: Array, reach: Array) -> Array:
-    """Take one Newton step, if it lowers the loss and does not lead out of reach."""
+    """Take one Newton step if it lowers the loss and stays within the bounds."""
     slope = np.array([(loss(x + step) - loss(x - step)) / (2 * _STEP) for step in _STEP * np.eye(len(x))])
     try:
         moved = x - np.linalg.solve(curvature, slope)
@@ -164,7 +165,7 @@ def _newton(loss: Callable[[Array], float], x: Array, curvature: Array, reach: A
 
 
 def _hessian(loss: Callable[[Array], float], x: Array) -> Array:
-    """Return second derivatives by central differences, with steps that change the loss by about one."""
+    """Return the Hessian by central differences, with steps doubled until the loss rises noticeably."""
     size, centre = len(x), loss(x)
     step = np.full(size, 1e-3)
     axes = np.eye(size)

@@ -1,4 +1,4 @@
-"""The prior of a regression that is expanded at a point, from rows: every day is expanded where its own rows lie."""
+"""The prior of an expanded regression from past rows, each day expanded at its own mode."""
 
 from __future__ import annotations
 
@@ -17,51 +17,53 @@ from troth.models.fitting.marginal_likelihood import check_fixed, fit_prior
 if TYPE_CHECKING:
     from troth.models.shared.generalised_regression import ExpandedRegression
 
-_ROUNDS = 8
-_SETTLED = 0.01  # of a day's standard deviation, by which the mean moves
+_MAX_ITERATIONS = 8
+_TOLERANCE = 0.01  # change of the mean, in standard deviations of days
 
 
 def fit_at_modes(family: type[ExpandedRegression], history: History, fixed: Mapping[str, Any]) -> FittedPrior:
     """Fit the prior by maximum marginal likelihood, each day expanded at its most probable coefficients.
 
-    That is Laplace's approximation of every day's evidence. Modes are found by Newton's method under a prior, which is
-    then learnt from them by expectation and maximisation, until its mean settles. The model is expanded at its mean.
+    This is Laplace's approximation of each day's evidence. EM alternates between finding the modes under a prior, by
+    Newton's method, and updating the prior from them until its mean converges. The result is expanded at that mean.
     """
     check_fixed(family, fixed)
     expansion: Any = history.reduction
     days = [_rows_of(history, day) for day in range(len(history.days))]
     used = [day for day, (_, y) in enumerate(days) if len(y)]
-    everything = tuple(np.concatenate([days[day][part] for day in used]) for part in (0, 1))
-    pooled = expansion.of_datasets(*everything)
+    all_rows = tuple(np.concatenate([days[day][part] for day in used]) for part in (0, 1))
+    pooled = expansion.of_datasets(*all_rows)
     one_row = np.maximum(np.diagonal(expansion.curvature(pooled)) / pooled[0], 1e-6)
-    first = family(**{"mean": expansion.point, "precision": one_row, **fixed}).expanded_at_mode(everything)
+    first = family(**{"mean": expansion.point, "precision": one_row, **fixed}).expanded_at_mode(all_rows)
     prior = family(**{"mean": first.point, "precision": one_row, **fixed})
     points = dict.fromkeys(used, np.array(prior.mean))
-    for _ in range(_ROUNDS):
-        started = {day: replace(prior, point=at) for day, at in points.items()}
-        points = {day: np.array(model.expanded_at_mode(days[day]).point) for day, model in started.items()}
+    for _ in range(_MAX_ITERATIONS):
+        models = {day: replace(prior, point=point) for day, point in points.items()}
+        points = {day: np.array(model.expanded_at_mode(days[day]).point) for day, model in models.items()}
         modes = np.stack(list(points.values()))
-        spare = np.stack([_posterior_variance(prior, _at(expansion, points[day]), days[day]) for day in used])
+        uncertainty = np.stack(
+            [_posterior_variance(prior, _expanded_at(expansion, points[day]), days[day]) for day in used]
+        )
         mean = modes.mean(axis=0)
-        variance = ((modes - mean) ** 2 + spare).mean(axis=0)
-        moved = np.abs(mean - np.array(prior.mean)) / np.sqrt(variance)
+        variance = ((modes - mean) ** 2 + uncertainty).mean(axis=0)
+        change = np.abs(mean - np.array(prior.mean)) / np.sqrt(variance)
         prior = family(**{"mean": mean, "precision": 1 / variance, **fixed})
-        if moved.max() < _SETTLED:
+        if change.max() < _TOLERANCE:
             break
     centre = np.array(prior.mean)
     summaries = np.zeros_like(history.summaries)
     for day, provider in np.argwhere(history.present):
         table = history.tables[history.days[day], history.providers[provider]]  # type: ignore[index]
-        at_mode = _at(expansion, points[day])
-        summaries[day, provider] = _around(at_mode, at_mode.of_rows(table), centre)
-    past = replace(history, summaries=summaries, reduction=_at(expansion, centre), tables=None)
+        at_mode = _expanded_at(expansion, points[day])
+        summaries[day, provider] = _recentred(at_mode, at_mode.of_rows(table), centre)
+    past = replace(history, summaries=summaries, reduction=_expanded_at(expansion, centre), tables=None)
     fitted = fit_prior(family, past, {**fixed, "point": tuple(centre.tolist())})
     model: Any = fitted.model
     return replace(fitted, model=replace(model, point=None))
 
 
 def _rows_of(history: History, day: int) -> tuple[Array, Array]:
-    """Return features and answers of everybody on a day."""
+    """Return the features and answers of all providers on a day."""
     tables = history.tables or {}
     names = [name for name, present in zip(history.providers, history.present[day], strict=True) if present]
     rows = [tables[history.days[day], name] for name in names] or [np.zeros((0, history.reduction.columns))]
@@ -69,17 +71,17 @@ def _rows_of(history: History, day: int) -> tuple[Array, Array]:
     return table[:, :-1], table[:, -1]
 
 
-def _at(expansion: Expansion, point: Array) -> Expansion:
+def _expanded_at(expansion: Expansion, point: Array) -> Expansion:
     return replace(expansion, point=tuple(point.tolist()))
 
 
 def _posterior_variance(prior: ExpandedRegression, expansion: Expansion, rows: tuple[Array, Array]) -> Array:
-    """Return the posterior variance of the coefficients of a day, expanded at its mode."""
+    """Return the posterior variance of a day's coefficients, expanded at its mode."""
     return np.diagonal(np.linalg.inv(prior._prior_precision + expansion.curvature(expansion.of_datasets(*rows))))
 
 
-def _around(expansion: Expansion, summary: Array, point: Array) -> Array:
-    """Return the same quadratic written around another point: ℓ + s·a − ½aᵀHa, s − Ha and H for a step a."""
+def _recentred(expansion: Expansion, summary: Array, point: Array) -> Array:
+    """Rewrite a quadratic around another point, a step a away: ℓ + s·a − ½aᵀHa, s − Ha and H."""
     step, H, slope = point - np.array(expansion.point), expansion.curvature(summary), expansion.slope(summary)
     moved = summary.copy()
     moved[1] += slope @ step - 0.5 * step @ H @ step

@@ -1,4 +1,4 @@
-"""Learn a normal prior, and each provider's offset and dispersion, from past days; offsets may walk at random."""
+"""Fit a normal prior, and each provider's offset and dispersion, to past days; offsets may follow a random walk."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ from troth.models.numerics.dispersed import real_weight
 if TYPE_CHECKING:
     from troth.models.provider_normal import ProviderNormal
 
-_SPREAD_OF_LOGS = 2.0  # standard deviation of the logarithms of providers' variances
+_LOG_VARIANCE_SD = 2.0  # prior standard deviation of providers' log variances
 _MAX_ITERATIONS = 2000
 _TOLERANCE = 1e-8
-_ATTEMPTS = (1.0, 0.25, 0.05, 0.0)
-_STEPS = np.concatenate([[0.0], 10.0 ** np.arange(-5.0, 0.6, 0.5)])  # variances of a day's step, of one residual's
-_PARTS = np.array([0.05, 0.2, 0.4, 0.6, 0.8, 1.0])  # of the dispersion's variance that is not the walk's
+_STEP_SIZES = (1.0, 0.25, 0.05, 0.0)
+_STEP_VARIANCES = np.concatenate([[0.0], 10.0 ** np.arange(-5.0, 0.6, 0.5)])  # relative to a residual's variance
+_NOISE_SHARES = np.array([0.05, 0.2, 0.4, 0.6, 0.8, 1.0])  # of the dispersion's variance; the rest is the walk's
 
 
 @dataclass(frozen=True)
 class FittedOffsets(FittedProviders["ProviderNormal"]):
     """A prior, offsets and dispersions learnt from a history.
 
-    An unknown provider has no offset, and a dispersion that includes how much offsets vary. ``errors`` are standard
-    errors: ``"mean"`` and ``"scale"`` of the prior, and for each of ``"providers"`` ``"offset"`` and ``"dispersion"``.
+    An unknown provider has no offset, and a dispersion that includes the variance of offsets. ``errors`` contains the
+    standard errors of the prior's ``"mean"`` and ``"scale"``, and for each provider under ``"providers"`` those of its
+    ``"offset"`` and ``"dispersion"``.
     """
 
     errors: Mapping[str, Any]
     offsets: float  # standard deviation of providers' offsets
-    trace: tuple[float, ...] = field(repr=False)  # penalised log-likelihood of the last climb, which never falls
+    trace: tuple[float, ...] = field(repr=False)  # the penalised log-likelihood after each EM step of the last run
     notes: tuple[str, ...] = ()
 
     def title_and_lines(self) -> tuple[str, list[str]]:
-        """Return the mean of a day, and each provider's offset and dispersion."""
+        """Return the prior of a day's mean, and each provider's offset and dispersion."""
         p = self.population
         title = f"a day's mean is {few_digits(p.mean)} ± {p.scale:.4g}; {len(self.models)} offsets ± {self.offsets:.4g}"
         offsets = [
@@ -77,18 +78,18 @@ class _State:
     scale: float
     offset: Array
     variance: Array  # τ² by provider
-    centre: float  # of the logarithms of τ²
-    shrinkage: float  # precision of the offsets' prior
+    centre: float  # mean of ln τ²
+    shrinkage: float  # prior precision of the offsets
 
 
 @dataclass(frozen=True)
 class _Days:
-    """Means, numbers of rows and spreads within days."""
+    """Means, numbers of rows and within-day spreads of reports, and the smallest allowed τ²."""
 
     average: Array
     rows: Array
     spread: Array
-    low: float
+    min_variance: float
 
     def weight(self, variance: Array) -> Array:
         return real_weight(self.rows, np.sqrt(variance), self.spread)
@@ -104,10 +105,10 @@ def fit_offsets(
 ) -> FittedOffsets:
     """Fit θ ~ N(mean, scale²) of a day, and providers' offsets and dispersions, by penalised marginal likelihood.
 
-    The mean of n rows is N(θ + b, τ² + σ²/n). θ is integrated out by expectation and maximisation; offsets have a
-    normal prior around 0 whose variance is that of the offsets beyond chance, and logarithms of τ² are shrunk towards
-    their mean. σ comes from sums of squares within days, or is given as ``spread``. With ``ahead``, offsets
-    and the level of days walk at random around that fit (`walk_of`).
+    The mean of n rows is N(θ + b, τ² + σ²/n). EM integrates θ out. Offsets b have a normal prior around 0, whose
+    variance is that of the estimated offsets in excess of sampling noise, and ln τ² is shrunk towards its mean over
+    providers. σ is ``spread``, by default estimated from sums of squares within days. With ``ahead``, offsets and the
+    level of days follow random walks around this fit (`fit_random_walk`).
     """
     if ahead is not None and ahead < 1:
         raise ParameterError(f"ahead must be at least 1 day, not {ahead}")
@@ -121,15 +122,21 @@ def fit_offsets(
     rows = part.rows
     average = part.summaries[..., 1] / np.maximum(rows, 1.0) + reduction.centre[0]
     present = rows > 0
-    middle, size = float(average[present].mean()), float(np.var(average[present]))
-    data = _Days(np.where(present, average, 0.0), rows, spreads(part, spread), 1e-6 * size)
-    variance = np.full(len(own), 0.2 * size)
-    start = _State(middle, np.sqrt(0.5 * size), np.zeros(len(own)), variance, float(np.log(0.2 * size)), 1e-3 / size)
+    mean, total_variance = float(average[present].mean()), float(np.var(average[present]))
+    data = _Days(np.where(present, average, 0.0), rows, spreads(part, spread), 1e-6 * total_variance)
+    start = _State(
+        mean=mean,
+        scale=np.sqrt(0.5 * total_variance),
+        offset=np.zeros(len(own)),
+        variance=np.full(len(own), 0.2 * total_variance),
+        centre=float(np.log(0.2 * total_variance)),
+        shrinkage=1e-3 / total_variance,
+    )
     state, _ = _maximise(data, start)
-    progress = progress or (lambda share, words: None)  # noqa: ARG005
+    progress = progress or (lambda share, step: None)  # noqa: ARG005
     progress(0.5, "normal, first start")
-    chance = 1 / np.maximum(data.weight(state.variance).sum(axis=0), 1e-300)
-    between = max(float(np.var(state.offset, ddof=1) - chance.mean()), 1e-4 * size)
+    sampling_variance = 1 / np.maximum(data.weight(state.variance).sum(axis=0), 1e-300)
+    between = max(float(np.var(state.offset, ddof=1) - sampling_variance.mean()), 1e-4 * total_variance)
     state, trace = _maximise(data, replace(state, shrinkage=1 / between))
     progress(1.0, "normal")
     if len(trace) > _MAX_ITERATIONS:
@@ -138,7 +145,7 @@ def fit_offsets(
 
 
 def _posterior(data: _Days, state: _State) -> tuple[Array, Array, Array]:
-    """Posterior mean and variance of each day's θ, and ln p(day) up to a constant."""
+    """Return the posterior mean and variance of each day's θ, and ln p(day) up to a constant."""
     w = data.weight(state.variance)
     residuals = data.average - state.offset - state.mean
     precision = state.scale**-2 + w.sum(axis=1)
@@ -150,8 +157,8 @@ def _posterior(data: _Days, state: _State) -> tuple[Array, Array, Array]:
 
 
 def _squared_deviations(variance: Array, centre: float) -> Array:
-    """Return squared deviations of the logarithms of τ² from their centre, in units of their usual spread."""
-    return np.asarray(((np.log(variance) - centre) / _SPREAD_OF_LOGS) ** 2)
+    """Return squared deviations of ln τ² from its centre, in prior standard deviations."""
+    return np.asarray(((np.log(variance) - centre) / _LOG_VARIANCE_SD) ** 2)
 
 
 def _objective(state: _State, evidence: Array) -> float:
@@ -161,11 +168,11 @@ def _objective(state: _State, evidence: Array) -> float:
 
 
 def _maximise(data: _Days, state: _State) -> tuple[_State, list[float]]:
-    mean, spare, evidence = _posterior(data, state)
+    mean, posterior_variance, evidence = _posterior(data, state)
     trace = [_objective(state, evidence)]
     for _ in range(_MAX_ITERATIONS):
-        state = _step(data, state, mean, spare)
-        mean, spare, evidence = _posterior(data, state)
+        state = _step(data, state, mean, posterior_variance)
+        mean, posterior_variance, evidence = _posterior(data, state)
         trace.append(_objective(state, evidence))
         if trace[-1] - trace[-2] < _TOLERANCE:
             break
@@ -173,38 +180,38 @@ def _maximise(data: _Days, state: _State) -> tuple[_State, list[float]]:
 
 
 def _expected(data: _Days, variance: Array, squares: Array) -> Array:
-    """Return each provider's expected log-likelihood given squares (ȳ − b − θ)²."""
+    """Return each provider's expected log-likelihood given ``squares``, the expectations of (ȳ − b − θ)²."""
     w = data.weight(variance)
     return np.asarray(0.5 * (np.log(np.where(data.rows > 0, w, 1.0)) - w * squares).sum(axis=0))
 
 
-def _step(data: _Days, state: _State, mean: Array, spare: Array) -> _State:
-    """Maximise over prior and offsets; cut the step of the variances until the objective does not fall."""
+def _step(data: _Days, state: _State, mean: Array, posterior_variance: Array) -> _State:
+    """Maximise over prior and offsets; shorten the step of the variances until the objective does not fall."""
     w = data.weight(state.variance)
     offset = (w * (data.average - mean[:, None])).sum(axis=0) / (w.sum(axis=0) + state.shrinkage)
-    squares = (data.average - mean[:, None] - offset) ** 2 + spare[:, None]
+    squares = (data.average - mean[:, None] - offset) ** 2 + posterior_variance[:, None]
     slope = 0.5 * (squares * w - 1) * w * state.variance
     log = np.log(state.variance)
-    up = slope.sum(axis=0) - (log - state.centre) / _SPREAD_OF_LOGS**2
-    step = np.clip(up / ((slope**2).sum(axis=0) + _SPREAD_OF_LOGS**-2), -1.0, 1.0)
+    gradient = slope.sum(axis=0) - (log - state.centre) / _LOG_VARIANCE_SD**2
+    step = np.clip(gradient / ((slope**2).sum(axis=0) + _LOG_VARIANCE_SD**-2), -1.0, 1.0)
 
-    def height(variance: Array) -> Array:
+    def objective(variance: Array) -> Array:
         return np.asarray(_expected(data, variance, squares) - 0.5 * _squared_deviations(variance, state.centre))
 
-    before = height(state.variance)
-    variance, waiting = state.variance, np.ones(len(log), dtype=bool)
-    for share in _ATTEMPTS:
-        moved = np.maximum(np.exp(log + share * step), data.low) if share else state.variance
-        variance = np.where(waiting, moved, variance)
-        waiting &= ~(height(variance) >= before)
-        if not waiting.any():
+    before = objective(state.variance)
+    variance, pending = state.variance, np.ones(len(log), dtype=bool)
+    for share in _STEP_SIZES:
+        moved = np.maximum(np.exp(log + share * step), data.min_variance) if share else state.variance
+        variance = np.where(pending, moved, variance)
+        pending &= ~(objective(variance) >= before)
+        if not pending.any():
             break
-    middle = float(mean.mean())
-    shift = float(offset.mean())  # moving it to the prior's mean changes no likelihood, and offsets are shrunk to 0
+    centre = float(mean.mean())
+    shift = float(offset.mean())  # absorbed by the prior's mean: the likelihood stays, and the penalty falls
     return replace(
         state,
-        mean=middle + shift,
-        scale=float(np.sqrt(np.mean(spare + (mean - middle) ** 2))),
+        mean=centre + shift,
+        scale=float(np.sqrt(np.mean(posterior_variance + (mean - centre) ** 2))),
         offset=offset - shift,
         variance=variance,
         centre=float(np.log(variance).mean()),
@@ -222,78 +229,84 @@ def _result(
     notes: list[str],
     ahead: int | None,
 ) -> FittedOffsets:
-    mean, spare, evidence = _posterior(data, state)
+    mean, posterior_variance, evidence = _posterior(data, state)
     w = data.weight(state.variance)
     residuals = data.average - mean[:, None] - state.offset
     prior = np.stack(
-        [(mean - state.mean) / state.scale**2, ((spare + (mean - state.mean) ** 2) / state.scale**2 - 1) / state.scale],
+        [
+            (mean - state.mean) / state.scale**2,
+            ((posterior_variance + (mean - state.mean) ** 2) / state.scale**2 - 1) / state.scale,
+        ],
         axis=1,
     )
-    squares = residuals**2 + spare[:, None]
+    squares = residuals**2 + posterior_variance[:, None]
     by_variance = 0.5 * (squares * w - 1) * w
     scores = np.concatenate([prior, w * residuals, by_variance], axis=1)
-    people = len(part.providers)
-    extra = np.concatenate([np.zeros(2), np.full(people, state.shrinkage), np.zeros(people)])
+    count = len(part.providers)
+    extra = np.concatenate([np.zeros(2), np.full(count, state.shrinkage), np.zeros(count)])
     errors = np.sqrt(np.maximum(np.diagonal(inverse(scores.T @ scores + np.diag(extra))), 0.0))
-    gain = _expected(data, state.variance, squares) - _expected(data, np.full(people, data.low), squares)
+    gain = _expected(data, state.variance, squares) - _expected(data, np.full(count, data.min_variance), squares)
     offset, dispersion = state.offset, np.where(gain > 0, np.sqrt(state.variance), 0.0)
     if ahead is not None:
-        residual = np.where(data.rows > 0, data.average - mean[:, None], np.nan)
-        walk = walk_of(residual, dispersion**2, data.spread**2 / np.maximum(data.rows, 1) + spare[:, None], ahead)
-        offset, dispersion = walk.offset, np.sqrt(walk.part * dispersion**2 + walk.variance)
-        of_days = walk_of(mean[:, None], np.array([state.scale**2]), spare[:, None], ahead)
-        scale = float(np.sqrt(of_days.part * state.scale**2 + of_days.variance[0]))
-        state = replace(state, mean=float(of_days.offset[0]), scale=scale)
+        residuals = np.where(data.rows > 0, data.average - mean[:, None], np.nan)
+        noise = data.spread**2 / np.maximum(data.rows, 1) + posterior_variance[:, None]
+        walk = fit_random_walk(residuals, dispersion**2, noise, ahead)
+        offset, dispersion = walk.level, np.sqrt(walk.noise_share * dispersion**2 + walk.variance)
+        day_walk = fit_random_walk(mean[:, None], np.array([state.scale**2]), posterior_variance[:, None], ahead)
+        scale = float(np.sqrt(day_walk.noise_share * state.scale**2 + day_walk.variance[0]))
+        state = replace(state, mean=float(day_walk.level[0]), scale=scale)
         notes.append(
-            f"offsets drift by {np.sqrt(walk.step):.2g} a day, days by {np.sqrt(of_days.step):.2g}; dispersions and "
-            f"the prior are for the next {ahead} days"
+            f"offsets drift by {np.sqrt(walk.step_variance):.2g} a day, days by {np.sqrt(day_walk.step_variance):.2g}; "
+            f"dispersions and the prior are for the next {ahead} days"
         )
     own = {
         name: family(state.mean, state.scale, float(data.spread[i]), float(offset[i]), float(dispersion[i]))
         for i, name in enumerate(part.providers)
     }
-    typical = float(np.sqrt(np.exp(state.centre) + between))
-    population = family(state.mean, state.scale, float(np.sqrt(np.mean(data.spread**2))), 0.0, typical)
+    population_dispersion = float(np.sqrt(np.exp(state.centre) + between))
+    population_spread = float(np.sqrt(np.mean(data.spread**2)))
+    population = family(state.mean, state.scale, population_spread, 0.0, population_dispersion)
     standard_errors: dict[str, Any] = {"mean": float(errors[0]), "scale": float(errors[1]), "providers": {}}
     for i, name in enumerate(part.providers):
-        of_dispersion = root_error(state.variance[i], errors[2 + people + i])
-        standard_errors["providers"][name] = {"offset": float(errors[2 + i]), "dispersion": float(of_dispersion)}
+        dispersion_error = root_error(state.variance[i], errors[2 + count + i])
+        standard_errors["providers"][name] = {"offset": float(errors[2 + i]), "dispersion": float(dispersion_error)}
     models = {name: own.get(name, population) for name in history.providers}
     diagnostics = (standard_errors, float(np.sqrt(between)), tuple(trace), tuple(notes))
     return FittedOffsets(models, population, float(evidence.mean()), *diagnostics)
 
 
-class Walk(NamedTuple):
-    """Levels after the last day, their variances for the days to come, and which part of the dispersion stays."""
+class RandomWalk(NamedTuple):
+    """The fit of a local level model to residuals."""
 
-    offset: Array
-    variance: Array
-    part: float
-    step: float
+    level: Array  # after the last day
+    variance: Array  # of the level, averaged over the days ahead
+    noise_share: float  # c
+    step_variance: float  # q
 
 
-def walk_of(residual: Array, dispersion: Array, noise: Array, ahead: int) -> Walk:
-    """Filter residuals r_t = b_t + e_t, b_t = b_{t−1} + u_t, of each provider (the local level model).
+def fit_random_walk(residuals: Array, dispersion: Array, noise: Array, ahead: int) -> RandomWalk:
+    """Fit the local level model r_t = b_t + e_t, b_t = b_{t−1} + u_t to each provider's residuals by Kalman filtering.
 
-    e_t has variance c·τ² + σ²/n and u_t variance q. The share c and q, in units of the mean variance of a residual, are
-    those of a grid that make the residuals likeliest, the same for all providers; q = 0 is an offset that stays. The
+    e_t has variance c·τ² + σ²/n and u_t variance q. The share c and the variance q, relative to the mean square of
+    residuals, maximise the likelihood over a grid and are common to all providers; q = 0 is a constant offset. The
     variance of an offset ``h`` days later is that after the last day plus hq, averaged over h = 1 … ``ahead``.
-    Residuals, NaN where there is no report, and ``noise``, σ²/n, are ``(day, provider)``; ``dispersion`` is τ².
+    ``residuals``, NaN where there is no report, and ``noise``, σ²/n, are ``(day, provider)``; ``dispersion`` is τ².
     """
-    present = ~np.isnan(residual)
-    unit = float(np.nanmean(np.where(present, residual - np.nanmean(residual, axis=0), np.nan) ** 2))
-    part, step = (grid.ravel()[:, None] for grid in np.meshgrid(_PARTS, _STEPS * unit, indexing="ij"))
-    level = np.broadcast_to(np.nanmean(residual[: max(5, len(residual) // 10)], axis=0), (len(part), residual.shape[1]))
-    level = np.nan_to_num(level)
-    spare = np.full(level.shape, unit)
-    fit = np.zeros(len(part))
-    for day, reported in enumerate(residual):
-        spare = spare + step
-        total = spare + part * dispersion + np.where(present[day], noise[day], 1.0)
-        residual_of_report = np.where(present[day], reported - level, 0.0)
-        fit -= 0.5 * np.where(present[day], np.log(total) + residual_of_report**2 / total, 0.0).sum(axis=1)
-        gain = np.where(present[day], spare / total, 0.0)
-        level, spare = level + gain * residual_of_report, spare * (1 - gain)
-    best = int(np.argmax(fit))
-    variance = spare[best] + float(step[best, 0]) * (ahead + 1) / 2
-    return Walk(level[best], variance, float(part[best, 0]), float(step[best, 0]))
+    present = ~np.isnan(residuals)
+    unit = float(np.nanmean(np.where(present, residuals - np.nanmean(residuals, axis=0), np.nan) ** 2))
+    grids = np.meshgrid(_NOISE_SHARES, _STEP_VARIANCES * unit, indexing="ij")
+    share, step = (grid.ravel()[:, None] for grid in grids)
+    start = np.nanmean(residuals[: max(5, len(residuals) // 10)], axis=0)
+    level = np.nan_to_num(np.broadcast_to(start, (len(share), residuals.shape[1])))
+    variance = np.full(level.shape, unit)
+    log_likelihood = np.zeros(len(share))
+    for day, observed in enumerate(residuals):
+        variance = variance + step
+        total = variance + share * dispersion + np.where(present[day], noise[day], 1.0)
+        innovation = np.where(present[day], observed - level, 0.0)
+        log_likelihood -= 0.5 * np.where(present[day], np.log(total) + innovation**2 / total, 0.0).sum(axis=1)
+        gain = np.where(present[day], variance / total, 0.0)
+        level, variance = level + gain * innovation, variance * (1 - gain)
+    best = int(np.argmax(log_likelihood))
+    future_variance = variance[best] + float(step[best, 0]) * (ahead + 1) / 2
+    return RandomWalk(level[best], future_variance, float(share[best, 0]), float(step[best, 0]))

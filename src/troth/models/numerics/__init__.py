@@ -1,1 +1,1 @@
-"""What several families share: stable differences, extremes, collision probabilities, predictive sums."""
+"""Numerical methods for several families: stable differences, extremes, integrals and collision probabilities."""

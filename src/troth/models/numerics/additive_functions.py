@@ -1,8 +1,8 @@
-"""Smooth functions that add over providers, carried as their values on a logarithmic grid.
+"""Smooth functions that add over providers, represented by their values on a logarithmic grid.
 
-A log-likelihood with a free spread is a sum over providers of functions of one number, such as lnΓ(a + k) − lnΓ(a + 1)
-of a > 0. They are analytic on a log scale, with the nearest singularity at a distance of π. Values 0.2 apart determine
-them, by polynomials through 14 of them, to 1e-12 of the singularity's strength; and values add.
+A log-likelihood with a free spread is a sum over providers of functions of one variable, such as
+lnΓ(a + k) − lnΓ(a + 1) for a > 0. On a log scale they are analytic, with the nearest singularity at a distance of π.
+Polynomials through 14 values, spaced by 0.2, interpolate them to 1e-12 of the singularity's strength, and values add.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from troth.core.contract import Array, Indexes
 
 _SPACING = 0.2
 _STENCIL = 14
-_POWERS = 8  # a cell is so short that the polynomial through 14 values has no higher powers that matter
+_POWERS = 8  # higher powers of the interpolating polynomial are negligible within a cell
 
 
 class LogScale:
-    """A grid for functions of a in [lowest, highest], on the scale of ln(origin + a).
+    """A grid for functions of a in [lowest, highest], uniform in ln(origin + a).
 
-    Functions are evaluated at its ``nodes``: some lie below the lowest and above the highest a, but above −origin.
+    Functions are evaluated at its ``nodes``. Some lie below the lowest or above the highest a, but all above −origin.
     """
 
     def __init__(self, lowest: float, highest: float, origin: float) -> None:
@@ -31,11 +31,11 @@ class LogScale:
         self.nodes = np.exp(self._low + _SPACING * steps) - origin
 
     def position(self, logarithm: Array) -> Array:
-        """Where a with this ln(origin + a) lies on the scale, in cells."""
+        """Convert ln(origin + a) to a position in cells."""
         return np.asarray((logarithm - self._low) / _SPACING)
 
     def tables(self, values: Array) -> Tables:
-        """Polynomials in each cell, from the values of functions ``(function, node)``."""
+        """Fit a polynomial in each cell to the values of functions, ``(function, node)``."""
         by_node = np.ascontiguousarray(values.T)
         ends = [(by_node[j : j + self.cells], by_node[_STENCIL - 1 - j :][: self.cells]) for j in range(_STENCIL // 2)]
         halves = [[left + right for left, right in ends], [left - right for left, right in ends]]
@@ -48,12 +48,12 @@ class LogScale:
 
 
 def _from_values() -> Array:
-    """Coefficients of a cell's polynomial from values left and right of its middle, which count with equal sizes."""
+    """Return the weights of values left of a cell's middle in its coefficients; on the right only signs may differ."""
     local = np.cos(np.pi * (np.arange(_POWERS) + 0.5) / _POWERS)
     nodes = 2.0 * np.arange(_STENCIL) - (_STENCIL - 1)
-    lagrange = np.array(
-        [[np.prod([(x - o) / (n - o) for o in nodes if o != n]) for n in nodes] for x in local]
-    )  # the cell is from −1 to 1
+    lagrange = np.array(  # the cell is [−1, 1]
+        [[np.prod([(x - other) / (node - other) for other in nodes if other != node]) for node in nodes] for x in local]
+    )
     return np.asarray(np.linalg.solve(np.vander(local, _POWERS, increasing=True), lagrange)[:, : _STENCIL // 2])
 
 
@@ -61,24 +61,24 @@ _FROM_VALUES = _from_values()
 
 
 class Tables:
-    """Functions on one scale, as a polynomial in each cell; beyond the last cell they go on as straight lines."""
+    """Functions on one scale, as a polynomial in each cell; beyond the last cell they are extrapolated linearly."""
 
     def __init__(self, coefficients: Array, cells: int, functions: int) -> None:
         self._coefficients, self._cells, self._functions = coefficients, cells, functions
 
-    def _local(self, table: Indexes, at: Array) -> tuple[Indexes, Array]:
-        """Return the cells, and the position in them from −1 to 1 or beyond the last."""
-        cell = np.clip(at, 0.0, self._cells - 1.0).astype(np.intp)
-        u = at - cell
+    def _local(self, function: Indexes, position: Array) -> tuple[Indexes, Array]:
+        """Return the coefficients' indices, and the position in the cell from −1 to 1, or beyond 1 in the last cell."""
+        cell = np.clip(position, 0.0, self._cells - 1.0).astype(np.intp)
+        u = position - cell
         u += u
         u -= 1.0
         cell *= self._functions
-        cell += table
+        cell += function
         return cell, u
 
-    def value(self, table: Indexes, at: Array) -> Array:
-        """Evaluate functions, given by their numbers in the ``table``, at positions in cells."""
-        cell, u = self._local(table, at)
+    def value(self, function: Indexes, position: Array) -> Array:
+        """Evaluate functions, given by their indices, at positions in cells."""
+        cell, u = self._local(function, position)
         beyond = np.maximum(u - 1.0, 0.0) if u.max(initial=0.0) > 1.0 else None
         u = u if beyond is None else u - beyond
         value = self._coefficients[-1].take(cell, mode="clip")
@@ -91,9 +91,9 @@ class Tables:
             value += power.take(cell, mode="clip", out=part)
         return np.asarray(value if beyond is None else value + beyond * slope)
 
-    def value_and_slopes(self, table: Indexes, at: Array) -> tuple[Array, Array, Array]:
-        """Evaluate functions, and first and second derivatives with respect to ln(origin + a)."""
-        cell, u = self._local(table, at)
+    def value_and_slopes(self, function: Indexes, position: Array) -> tuple[Array, Array, Array]:
+        """Evaluate functions and their first and second derivatives with respect to ln(origin + a)."""
+        cell, u = self._local(function, position)
         beyond = np.maximum(u - 1.0, 0.0)
         u = u - beyond
         value, slope, bend = self._coefficients[-1].take(cell, mode="clip"), np.zeros_like(u), np.zeros_like(u)
@@ -109,6 +109,6 @@ class Tables:
 
 
 def by_count(counts: Array, function: Callable[[Array], Array]) -> Array:
-    """Evaluate a function of counts ``(n, 1)`` once for each different count."""
+    """Evaluate a function of counts ``(n, 1)`` once per distinct count."""
     distinct, inverse = np.unique(counts, return_inverse=True)
     return np.asarray(function(distinct[:, None])[inverse.reshape(counts.shape)])

@@ -1,8 +1,8 @@
-"""Yes or no, from providers whose rates differ: beta-binomial with mean m and pseudo-counts a = m·s, b = (1 − m)·s.
+"""Binary rows of providers whose rates differ: beta-binomial with mean m, pseudo-counts a = m·s and b = (1 − m)·s.
 
-Given m and s a report of k ones among n rows has the log-likelihood F_k(a) + F_{n−k}(b) − F_n(s) with
-F_k(a) = lnΓ(a + k) − lnΓ(a). For k > 0 it is ln a + lnΓ(k) + G_k(a), G_k(a) = Σ_{0<i<k} log1p(a/i), which is smooth
-down to a = 0. So the statistics are counts and three functions of one number each.
+Given m and s, a report of k ones among n rows has the log-likelihood F_k(a) + F_{n−k}(b) − F_n(s) with
+F_k(a) = lnΓ(a + k) − lnΓ(a). For k > 0, F_k(a) = ln a + lnΓ(k) + G_k(a) with G_k(a) = Σ_{0<i<k} log1p(a/i), which is
+smooth down to a = 0. So the statistics are counts and three functions of one variable.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from troth.core.contract import Array, Generator, Indexes
 from troth.models.numerics.additive_functions import LogScale, by_count
 from troth.models.numerics.spread_integral import draw, integrate
 
-_COUNTS = 7  # ones, zeros, providers with rows, with ones, with zeros, squared rows, orders of rows
-_MAX_LOGIT = 600.0  # beyond which a rate is 1, and its odds are too large a number
+_COUNTS = 7  # ones, zeros, providers with rows, with ones, with zeros, squared rows, Σ ln B(ones, zeros)
+_MAX_LOGIT = 600.0  # beyond it rates round to 1, and odds overflow
 
 
 @lru_cache(maxsize=8)
@@ -26,7 +26,7 @@ def _scale(smallest: float) -> LogScale:
 
 
 def summarise_report(ones: Array, zeros: Array, spreads: tuple[float, float]) -> Array:
-    """Return the statistics of a report, for spreads (s = spread⁻²) between two ends."""
+    """Return the statistics of a report, for spreads (s = spread⁻²) in a range."""
     rows, nodes = ones + zeros, _scale(spreads[0]).nodes
     mixed = (ones > 0) & (zeros > 0)
     orders = np.where(mixed, betaln(np.where(mixed, ones, 1.0), np.where(mixed, zeros, 1.0)), 0.0)
@@ -40,7 +40,7 @@ def summarise_report(ones: Array, zeros: Array, spreads: tuple[float, float]) ->
 
 
 def log_evidence(statistics: Array, alpha: float, beta: float, spreads: tuple[float, float]) -> Array:
-    """Ln ∫∫ Beta(m; α, β) exp(log-likelihood) dm over the spread, too."""
+    """Ln ∫∫ Beta(m; α, β) p(spread) exp(log-likelihood) dm dspread."""
     return integrate(statistics, partial(_Rate, alpha=alpha, beta=beta, smallest=spreads[0]), *spreads)
 
 
@@ -65,8 +65,8 @@ class _Rate:
 
     def constant(self, delta: Array, report: Indexes) -> Array:
         """Return the terms that do not depend on m."""
-        of_rows = self._rows.value(report, self._scale.position(np.log1p(1 / delta)))
-        return np.asarray(self._orders[report] - self._powers[report] * np.log(delta) - of_rows)
+        rows = self._rows.value(report, self._scale.position(np.log1p(1 / delta)))
+        return np.asarray(self._orders[report] - self._powers[report] * np.log(delta) - rows)
 
     def slopes(self, x: Array, delta: Array, report: Indexes) -> tuple[Array, Array, Array]:
         """Return the log-likelihood and its first two derivatives; d ln(1 + a)/dm = s/(1 + a)."""
@@ -77,11 +77,11 @@ class _Rate:
         v = m * w
         value, first, second = a * x - (a + b) * log_both, a * w - b * m, -(a + b) * v
         for tables, rate, sign in ((self._ones, m, 1.0), (self._zeros, w, -1.0)):
-            more = 1 + rate * s
-            of_rate, slope, bend = tables.value_and_slopes(report, self._scale.position(np.log(more)))
-            chain = s / more
+            argument = 1 + rate * s
+            part, slope, bend = tables.value_and_slopes(report, self._scale.position(np.log(argument)))
+            chain = s / argument
             once, twice = sign * slope * chain, (bend - slope) * chain**2
-            value, first, second = value + of_rate, first + v * once, second + v * v * twice + v * (w - m) * once
+            value, first, second = value + part, first + v * once, second + v * v * twice + v * (w - m) * once
         return value, first, second
 
     def values(self, x: Array, delta: Array, report: Indexes) -> Array:

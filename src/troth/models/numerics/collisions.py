@@ -1,18 +1,18 @@
-"""The probability that two datasets are the same, which a quadratic score needs.
+"""The probability that two datasets are equal, which a quadratic score needs.
 
-Sequences of N rows from p and p′ are equal with probability (Σ_k p_k p′_k)^N: the entrywise power of a Gram matrix
-(errata E12 and E15). Up to the order of rows, when only their counts c are compared, they are equal with probability
+Sequences of N rows from p and p′ are equal with probability (Σ_k p_k p′_k)^N, the entrywise power of a Gram matrix
+(errata E12 and E15). Their counts c are equal with probability
 
     Σ_c (N!/Πc_k!)² Π (p_k p′_k)^{c_k} = (N!)² [x^N] Π_k I₀(2√(x p_k p′_k)),
 
-a coefficient that tilting and a convolution of short windows find at any N, without enumeration. Where rows share an
-effect, with Dirichlet parameters a = m(1 − ρ)/ρ, counts are independent negative binomial counts given their sum, so
-that of equal counts is again a convolution over symbols, of N + 1 terms each:
+a coefficient that is computed at any N by tilting and a convolution of short windows, without enumeration. If rows
+share an effect, with Dirichlet parameters a = m(1 − ρ)/ρ, counts are independent negative binomial counts given their
+sum. The probability of equal counts is then again a convolution over symbols, of N + 1 terms each:
 
     Σ_c Π_k NB(c_k; a_k) NB(c_k; a′_k) / (NB(N; Σa) NB(N; Σa′)).
 
-That of the sequences is N!/((Σa)_N (Σa′)_N) Σ_c Π_k (a_k)_{c_k} (a′_k)_{c_k}/c_k!, whose terms are too different in
-size for anything but logarithms.
+The probability of equal sequences is N!/((Σa)_N (Σa′)_N) Σ_c Π_k (a_k)_{c_k} (a′_k)_{c_k}/c_k!. Its terms differ so
+much in size that it is summed in logarithms.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from troth.models.numerics.log_sum_exp import log_sum_exp
 
 
 def log_same_sequence(table: Array, rows: int) -> Array:
-    """Log probability that datasets from two states are the same row by row, ``[state, state]``."""
+    """Return the log probability that datasets from two states are equal row by row, ``[state, state]``."""
     with np.errstate(divide="ignore"):
         return np.zeros((len(table), len(table))) if rows == 0 else rows * np.log(table @ table.T)
 
 
 def log_same_counts(table: Array, rows: int) -> Array:
-    """Log probability that datasets from two states have the same counts, for ``table[state, symbol]``."""
+    """Return the log probability that datasets from two states have equal counts, for ``table[state, symbol]``."""
     states = len(table)
     result = np.empty((states, states))
     for i in range(states):
@@ -48,12 +48,12 @@ def _log_sum_over_counts(products: Array, rows: int) -> float:
         return 0.0
     if len(roots) == 0:
         return -np.inf
-    tilt = rows / roots.sum()  # makes N the most likely total
+    tilt = rows / roots.sum()  # makes N the most probable total
     window, start, log_mass = np.ones(1), 0, 0.0
     for root in roots:
         centre = tilt * root
-        reach = 9 * np.sqrt(centre / 2) + 30
-        low, high = max(0, int(centre - reach)), min(rows, int(centre + reach) + 1)
+        margin = 9 * np.sqrt(centre / 2) + 30
+        low, high = max(0, int(centre - margin)), min(rows, int(centre + margin) + 1)
         counts = np.arange(low, high + 1)
         log_weights = 2 * (counts * np.log(centre) - gammaln(counts + 1))
         log_norm = _log_bessel(2 * centre)
@@ -65,17 +65,17 @@ def _log_sum_over_counts(products: Array, rows: int) -> float:
 
 
 def _log_bessel(z: float) -> float:
-    """Ln I₀(z), by its asymptotic series where the library's scaled function ends."""
+    """Ln I₀(z), by its asymptotic series beyond the range of `scipy.special.ive`."""
     if z < 1e6:
         return float(np.log(ive(0, z)) + z)
     return float(z - 0.5 * np.log(2 * np.pi * z) + np.log1p(1 / (8 * z) + 9 / (128 * z * z)))
 
 
 def log_same_dispersed(table: Array, dispersion: float, rows: int, unordered: bool) -> Array:
-    """Log probability that one provider's labels are the same under two states, for each pair of ``triu_indices``.
+    """Return the log probability that one provider's labels are equal under two states, for pairs of ``triu_indices``.
 
     Mean probabilities are ``table[state, symbol]``, all above 0, and the dispersion is the intra-class correlation of
-    the rows. Where they are ``unordered``, datasets in another order are the same.
+    the rows. If ``unordered``, only counts are compared.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def log_same_dispersed(table: Array, dispersion: float, rows: int, unordered: bo
     if unordered:
         probabilities, log_total = _negative_binomial(table, dispersion, rows)
         same = [_same_counts(probabilities[i] * probabilities[j]) for i, j in zip(first, second, strict=True)]
-        with np.errstate(divide="ignore"):  # where it vanishes compared with √(K_ii K_jj), it does in qᵀKq too
+        with np.errstate(divide="ignore"):  # a term that underflows relative to √(K_ii K_jj) is negligible in qᵀKq
             return np.asarray(np.log(same) - 2 * log_total)
     if dispersion == 0:
         return log_same_sequence(table, rows)[first, second]
@@ -102,7 +102,7 @@ def log_same_dispersed(table: Array, dispersion: float, rows: int, unordered: bo
 
 
 def _negative_binomial(table: Array, dispersion: float, rows: int) -> tuple[Array, float]:
-    """Probabilities ``[state, symbol, count]`` of counts with N as mean total, and the log of that total's.
+    """Return probabilities ``[state, symbol, count]`` of counts whose mean total is N, and the log probability of N.
 
     NB(c; a) = (a)_c/c! x^c (1 − x)^a with x = N/(N + Σa); at dispersion 0 Poisson with mean N·m.
     """
@@ -120,7 +120,7 @@ def _negative_binomial(table: Array, dispersion: float, rows: int) -> tuple[Arra
 
 
 def _same_counts(products: Array) -> float:
-    """Σ Π_k products[k, c_k] over counts that sum to the largest one."""
+    """Σ Π_k products[k, c_k] over counts that sum to the largest count."""
     window = products[0]
     for product in products[1:-1]:
         window = _convolved(window, product)[: len(product)]
@@ -128,13 +128,13 @@ def _same_counts(products: Array) -> float:
 
 
 def _convolved(first: Array, second: Array) -> Array:
-    from scipy.signal import fftconvolve  # takes long to load
+    from scipy.signal import fftconvolve  # slow to import
 
     small = min(len(first), len(second)) < 500
     return np.convolve(first, second) if small else np.maximum(fftconvolve(first, second), 0.0)
 
 
 def _log_convolved(first: Array, second: Array) -> Array:
-    """Convolve logarithms along the last axis, and keep its length."""
+    """Convolve logarithms along the last axis, truncated to its length."""
     sums = [log_sum_exp(first[:, : total + 1] + second[:, total::-1]) for total in range(first.shape[1])]
     return np.stack(sums, axis=-1)

@@ -1,7 +1,7 @@
-"""What day types say about a provider's data: ratios of likelihoods, how large they get, and how alike data are.
+"""Likelihood ratios of day types, their range, and the similarity of types' predictions.
 
-At a billion rows a log-likelihood has ten digits before the decimal point, most of which all types share. What
-distinguishes them is computed as a difference from the start, so it keeps its digits at any number of rows.
+At a billion rows a log-likelihood has ten digits before the decimal point, and most of it is common to all types.
+Differences between types are computed directly, so they stay accurate at any number of rows.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from troth.models.numerics.second_difference import binet_remainder, minus_produ
 if TYPE_CHECKING:
     from troth.models.latent_class import LatentClass
 
-_ONE_BY_ONE = 4000  # rows up to which the best report of labels is found row by row
-_MAX_REPORTS = 200_000  # that are listed
+_MAX_EXACT_ROWS = 4000  # with more rows, the best report of labels is bounded instead of found
+_MAX_REPORTS = 200_000  # in an enumeration
 
 
 def log_likelihood_ratios(outcome: str, summaries: Array, means: Array, dispersion: float, spread: float) -> Array:
-    """Ln p(data|type)/p(data|likeliest type) of summaries ``(..., entry)``, shape ``(..., type)``; 0 for empty reports.
+    """Ln p(data|type)/p(data|most likely type) of summaries ``(..., entry)``, ``(..., type)``; 0 for empty reports.
 
     Examples
     --------
@@ -46,10 +46,12 @@ def log_likelihood_ratios(outcome: str, summaries: Array, means: Array, dispersi
     if outcome == "count":
         return _count_ratios(summaries, means, means[best], dispersion)
     p = as_probabilities(outcome, means)
-    gaps = means - means[best][..., None] if outcome == "binary" else p - p[best][..., None, :]
-    return _label_ratios(
-        summaries, p, p[best], np.stack([-gaps, gaps], axis=-1) if outcome == "binary" else gaps, dispersion
-    )
+    if outcome == "binary":
+        gap = means - means[best][..., None]
+        gaps = np.stack([-gap, gap], axis=-1)
+    else:
+        gaps = p - p[best][..., None, :]
+    return _label_ratios(summaries, p, p[best], gaps, dispersion)
 
 
 def _real_ratios(summaries: Array, means: Array, reference: Array, dispersion: float, spread: float) -> Array:
@@ -62,7 +64,7 @@ def _real_ratios(summaries: Array, means: Array, reference: Array, dispersion: f
 def _count_ratios(summaries: Array, means: Array, reference: Array, dispersion: float) -> Array:
     """S ln λ(1 + u′)/λ′(1 + u) − (1/δ) ln (1 + u)/(1 + u′) with u = nλδ; at δ = 0 the last term is n(λ − λ′).
 
-    It is S ln λ − (S + 1/δ) log1p(u) less the same for λ′. With many rows the first ratio tends to 1.
+    This is S ln λ − (S + 1/δ) log1p(u) minus the same for λ′. With many rows the ratio in the first term tends to 1.
     """
     n, total, other = summaries[..., None, 0], summaries[..., None, 1], reference[..., None]
     gap = means - other
@@ -73,24 +75,24 @@ def _count_ratios(summaries: Array, means: Array, reference: Array, dispersion: 
 
 
 def _label_ratios(counts: Array, p: Array, reference: Array, gaps: Array, dispersion: float) -> Array:
-    """Σ_c [lnΓ(a_c + n_c) − lnΓ(a_c)] less the same for a′, where Σa = Σa′; Σ_c n_c ln p_c/p′_c without dispersion.
+    """Σ_c [lnΓ(a_c + n_c) − lnΓ(a_c)] minus the same for a′, where Σa = Σa′; Σ_c n_c ln p_c/p′_c without dispersion.
 
-    Up to Σa rows the report is nearly what it is without dispersion, and the rest small. From there on, with
-    d = a − a′, lnΓ(x + d) − lnΓ(x) is d ln x − d + (x + d − ½) ln (x + d)/x + R(x + d) − R(x), at x = a′ + n and at
-    x = a′. As Σd = 0, nothing grows with the number of rows.
+    Up to Σa rows the result is close to that without dispersion, and the correction is small. With more rows and
+    d = a − a′, lnΓ(x + d) − lnΓ(x) = d ln x − d + (x + d − ½) ln (x + d)/x + R(x + d) − R(x) is used at x = a′ + n and
+    at x = a′. Because Σd = 0, no term grows with the number of rows.
     """
     c, other = counts[..., None, :], reference[..., None, :]
-    chances = c * _log_ratio(p, other, gaps)
+    independent = c * _log_ratio(p, other, gaps)
     if dispersion == 0:
-        return np.asarray(chances.sum(axis=-1))
+        return np.asarray(independent.sum(axis=-1))
     strength = float(pseudo_counts(np.ones(()), np.asarray(dispersion)))
     a, b = p * strength, other * strength
     d = gaps * strength
-    few = chances + (log_rising(a, c) - log_rising(b, c))
+    few_rows = independent + (log_rising(a, c) - log_rising(b, c))
     rows = c.sum(axis=-1, keepdims=True)
     logs = np.log((b + c) / (strength + rows) / other)
-    many = d * logs + (_gamma_step(b + c, a + c, d) - _gamma_step(b, a, d))
-    return np.asarray(np.where(rows <= strength, few, many).sum(axis=-1))
+    many_rows = d * logs + (_gamma_step(b + c, a + c, d) - _gamma_step(b, a, d))
+    return np.asarray(np.where(rows <= strength, few_rows, many_rows).sum(axis=-1))
 
 
 def _gamma_step(x: Array, y: Array, d: Array) -> Array:
@@ -99,13 +101,13 @@ def _gamma_step(x: Array, y: Array, d: Array) -> Array:
 
 
 def _log_ratio(x: Array, y: Array, difference: Array) -> Array:
-    """Ln x/y, from x − y where they are close."""
+    """Ln x/y, computed from x − y if they are close."""
     u = difference / y
     close = np.abs(u) < 0.5
     return np.asarray(np.where(close, np.log1p(np.where(close, u, 0.0)), np.log(x / y)))
 
 
-def widest_spread(
+def max_log_ratio(
     outcome: str,
     rows: int,
     means: Array,
@@ -113,25 +115,25 @@ def widest_spread(
     spread: float = 0.0,
     values: tuple[float, float] = (-np.inf, np.inf),
 ) -> float:
-    """Return the largest difference of two types' log-likelihoods over reports of up to ``rows`` rows, or a bound.
+    """Return the largest log-likelihood ratio of two types for up to ``rows`` rows, or an upper bound.
 
     Means are by type, for labels probabilities ``(type, code)``; counts and values need bounds.
     """
     if rows == 0 or len(means) == 1:
         return 0.0
     if outcome in LABELS:
-        return max(_labels(rows, first, second, dispersion) for first in means for second in means)
+        return max(_max_label_ratio(rows, first, second, dispersion) for first in means for second in means)
     if outcome == "count":
-        return _counts(rows, means, dispersion, max(values[1], 0.0))
-    return _reals(rows, means, dispersion, spread, values)
+        return _max_count_ratio(rows, means, dispersion, max(values[1], 0.0))
+    return _max_real_ratio(rows, means, dispersion, spread, values)
 
 
-def _labels(rows: int, first: Array, second: Array, dispersion: float) -> float:
-    """Return the most that a report favours one type over another.
+def _max_label_ratio(rows: int, first: Array, second: Array, dispersion: float) -> float:
+    """Return the largest log-likelihood ratio of two types over reports of labels.
 
-    The i-th row of code c adds ln((p_c + iγ)/(p′_c + iγ)), γ = ρ/(1 − ρ): positive if and only if p_c > p′_c, and then
-    falling in i. So the best report takes the ``rows`` largest of these increments. Where they are too many to sort,
-    all codes that are worth it are taken to have all rows.
+    Row i of code c adds ln((p_c + iγ)/(p′_c + iγ)) with γ = ρ/(1 − ρ), which is positive if and only if p_c > p′_c,
+    and then decreases in i. So the best report takes the ``rows`` largest increments. If they are too many to sort, the
+    bound gives all rows to every code with positive increments.
     """
     better = first > second
     p, q = first[better], second[better]
@@ -140,7 +142,7 @@ def _labels(rows: int, first: Array, second: Array, dispersion: float) -> float:
     gamma = dispersion / (1 - dispersion)
     if gamma == 0:
         return float(rows * np.log(p / q).max())
-    if rows > _ONE_BY_ONE:
+    if rows > _MAX_EXACT_ROWS:
         n, rho = np.full(len(p), float(rows)), np.asarray(dispersion)
         gain = rows * np.log(p / q) + log_rising(pseudo_counts(p, rho), n) - log_rising(pseudo_counts(q, rho), n)
         return float(gain.sum())
@@ -148,34 +150,34 @@ def _labels(rows: int, first: Array, second: Array, dispersion: float) -> float:
     return float(np.sort(np.log((p + steps) / (q + steps)), axis=None)[-rows:].sum())
 
 
-def _counts(rows: int, rates: Array, dispersion: float, most: float) -> float:
-    """Bound the difference for counts of up to ``most``.
+def _max_count_ratio(rows: int, rates: Array, dispersion: float, max_count: float) -> float:
+    """Bound the log-likelihood ratio of two types for counts of up to ``max_count``.
 
     For rates λ > λ′ it is S ln(λ(1 + nλ′δ)/(λ′(1 + nλδ))) − ln((1 + nλδ)/(1 + nλ′δ))/δ, a difference of two positive
-    terms that both grow with n, the first one also with S ≤ n·most: n times its logarithm is 1/δ times the integral
-    of 1/(1 + s/(nδ)) over s from 1/λ to 1/λ′. So it is no larger than the larger of them at all rows. ∎
+    terms that both grow with n. The first one also grows with S ≤ n·max_count: n times its logarithm is 1/δ times the
+    integral of 1/(1 + s/(nδ)) over s from 1/λ to 1/λ′. So the difference is at most the larger of the two terms at the
+    maximum number of rows. ∎
     """
     high, low = float(rates.max()), float(rates.min())
     a, b = rows * high * dispersion, rows * low * dispersion
-    first = rows * most * (np.log(high / low) - np.log1p(a) + np.log1p(b))
+    first = rows * max_count * (np.log(high / low) - np.log1p(a) + np.log1p(b))
     second = rows * (high - low) if dispersion == 0 else (np.log1p(a) - np.log1p(b)) / dispersion
     return float(max(first, second))
 
 
-def _reals(rows: int, means: Array, dispersion: float, spread: float, values: tuple[float, float]) -> float:
-    """Return w|μ − μ′|·|ȳ − (μ + μ′)/2| at its largest: at all rows and an end of the values."""
+def _max_real_ratio(rows: int, means: Array, dispersion: float, spread: float, values: tuple[float, float]) -> float:
+    """Return the maximum of w|μ − μ′|·|ȳ − (μ + μ′)/2|: at the maximum number of rows and at an end of the values."""
     weight = float(real_weight(np.asarray(float(rows)), np.asarray(dispersion), np.asarray(spread)))
     gap, middle = means[:, None] - means[None], 0.5 * (means[:, None] + means[None])
-    reach = np.maximum(np.abs(values[0] - middle), np.abs(values[1] - middle))
-    return float(weight * (np.abs(gap) * reach).max())
+    deviation = np.maximum(np.abs(values[0] - middle), np.abs(values[1] - middle))
+    return float(weight * (np.abs(gap) * deviation).max())
 
 
 def day_type_cosines(model: LatentClass, rows: int) -> tuple[Array, Array]:
-    """Return cosines ``[type, type]`` between the distributions of a report, and the logs of their lengths.
+    """Return cosines ``[type, type]`` between the distributions of a report, and the logarithms of their norms.
 
-    The distribution of any function of the report, and any part of its values, will do for a proof that they are
-    linearly independent: labels are all listed, or those of a smaller report are if they are too many; counts are cut
-    off.
+    To prove linear independence, the distribution of any function of the report suffices, on any subset of its values.
+    So labels are enumerated for a smaller report if there are too many, and counts are truncated.
 
     Examples
     --------
@@ -195,15 +197,14 @@ def day_type_cosines(model: LatentClass, rows: int) -> tuple[Array, Array]:
         counts = unordered_datasets(rows, codes)
         log = model.from_summary(counts) + (gammaln(rows + 1) - gammaln(counts + 1).sum(axis=1))[:, None]
     else:
-        most = min(float(rows * means.max() * 4 + 100), float(_MAX_REPORTS))
-        totals = np.arange(most)
+        totals = np.arange(min(float(rows * means.max() * 4 + 100), float(_MAX_REPORTS)))
         summaries = np.stack([np.full(len(totals), float(rows)), totals], axis=-1)
         log = count_log_likelihood(summaries, means, np.asarray(model.dispersion)) - gammaln(totals + 1)[:, None]
         if model.dispersion:
             log = log + log_rising(np.asarray(1 / model.dispersion), totals)[:, None]
         log = log + totals[:, None] * np.log(rows)
     peak = log.max(axis=0)
-    chances = np.exp(log - peak)
-    lengths = np.linalg.norm(chances, axis=0)
-    chances /= lengths
-    return np.clip(chances.T @ chances, 0.0, 1.0), peak + np.log(lengths)
+    vectors = np.exp(log - peak)
+    norms = np.linalg.norm(vectors, axis=0)
+    vectors /= norms
+    return np.clip(vectors.T @ vectors, 0.0, 1.0), peak + np.log(norms)

@@ -1,4 +1,4 @@
-"""All the reports that a provider could send, where they can be enumerated."""
+"""Enumeration of all possible reports, for models with finitely many values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from troth.models.numerics.extremes import unordered_datasets
 
 
 def enumerate_reports(model: Any, sizes: Sequence[int]) -> tuple[Array, Array, Array]:
-    """Return all datasets of the given sizes up to order: counts, statistics, and log numbers of orders.
+    """Return all datasets of the given sizes up to order: counts, statistics and the logarithm of the number of orders.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def enumerate_reports(model: Any, sizes: Sequence[int]) -> tuple[Array, Array, A
 
 
 def enumerate_together(reports: Sequence[tuple[Any, int]], width: int) -> tuple[Array, Array]:
-    """Return all that reports of given models and sizes can add up to: statistics, and log numbers of orders."""
+    """Return all sums of one report per model and size: statistics and the logarithm of the number of orders."""
     total, log_orders = np.zeros((1, width)), np.zeros(1)
     for model, rows in reports:
         _, statistics, orders = enumerate_reports(model, [rows])
@@ -47,14 +47,14 @@ def enumerate_together(reports: Sequence[tuple[Any, int]], width: int) -> tuple[
 
 
 def count_reports(model: Any, rows: int) -> int:
-    """Return how many datasets of ``rows`` rows there are up to order."""
+    """Return the number of datasets of ``rows`` rows up to order."""
     labels = _labels(model)
     return comb(rows + labels - 1, labels - 1)
 
 
 def _labels(model: Any) -> int:
     support = model.support if isinstance(model, HasSupport) and isinstance(model, HasSummary) else Support()
-    if not support.finite or explains_target(model):  # features may be any numbers
+    if not support.finite or explains_target(model):  # features have no finite support
         raise MissingCapabilityError(
             f"{type(model).__name__} has too many datasets to enumerate; use troth.audit instead"
         )

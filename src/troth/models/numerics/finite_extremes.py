@@ -1,7 +1,7 @@
-"""The least and the greatest finite log PMI of finite models: every report if they are few, a climb if they are many.
+"""The minimum and maximum finite log PMI of finite models, by enumeration of few reports or local search over many.
 
-A block is one table of log-likelihoods ``[symbol, state]`` with a limit of rows: the own report is one, and all peers
-with the same table are another. A further symbol, no row, makes shorter reports possible.
+A block is a table of log-likelihoods ``[symbol, state]`` with a maximum number of rows: the own report is one block,
+and all peers with the same table are another. An extra symbol "no row" allows shorter reports.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from troth.models.numerics.log_sum_exp import log_sum_exp
 
 Block: TypeAlias = tuple[Array, int]
 
-_ALL_PAIRS = 3_000_000
-_BEAM = 40
+_MAX_COMBINATIONS = 3_000_000
+_BEAM_WIDTH = 40
 
 
 def finite_extremes(log_prior: Array, blocks: Sequence[Block], zeros: bool) -> tuple[float, float]:
-    """Return least and greatest finite log PMI between the first block and all others.
+    """Return the minimum and maximum finite log PMI between the first block and all others.
 
-    Without zeros in the tables full reports are extreme: adding a row changes log PMI by the log of a ratio of two
+    Without zeros in the tables, full reports attain them: adding a row changes log PMI by the log ratio of two
     distributions over rows, so some row does not lower it and some row does not raise it.
     """
     if zeros:
         blocks = [(np.vstack([table, np.zeros(table.shape[1])]), limit) for table, limit in blocks]
-    if prod(comb(limit + len(table) - 1, limit) for table, limit in blocks) <= _ALL_PAIRS:
+    if prod(comb(limit + len(table) - 1, limit) for table, limit in blocks) <= _MAX_COMBINATIONS:
         reports = [log_likelihoods(unordered_datasets(limit, len(table)), table) for table, limit in blocks]
         return finite_extremes_of(log_prior, reports[0], reports[1:])
-    return -_climb(log_prior, blocks, -1.0), _climb(log_prior, blocks, 1.0)
+    return -_maximise(log_prior, blocks, -1.0), _maximise(log_prior, blocks, 1.0)
 
 
 def finite_extremes_of(log_prior: Array, own: Array, peers: Sequence[Array]) -> tuple[float, float]:
-    """Return least and greatest finite log PMI over all combinations of given reports."""
+    """Return the minimum and maximum finite log PMI over all combinations of given reports."""
     pooled = reduce(lambda a, b: (a[:, None] + b[None]).reshape(-1, a.shape[1]), peers, np.zeros((1, len(log_prior))))
     low, high = 0.0, 0.0
     step = max(1, 500_000 // len(pooled))
@@ -51,24 +51,25 @@ def finite_extremes_of(log_prior: Array, own: Array, peers: Sequence[Array]) -> 
 
 
 def can_contradict(blocks: Sequence[Block]) -> bool:
-    """Return whether two reports, each possible alone, can be impossible together, so that PMI = 0 occurs."""
+    """Return whether two reports can each be possible but impossible together, so that PMI = 0 occurs."""
 
-    def survivors(table: Array, limit: int) -> set[frozenset[int]]:
-        everything = frozenset(range(table.shape[1]))
-        alive = [frozenset(np.flatnonzero(np.isfinite(row)).tolist()) for row in table]
-        reached, fresh = {everything}, {everything}
+    def possible_states(table: Array, limit: int) -> set[frozenset[int]]:
+        """Return the non-empty sets of states that a report may leave possible."""
+        all_states = frozenset(range(table.shape[1]))
+        by_symbol = [frozenset(np.flatnonzero(np.isfinite(row)).tolist()) for row in table]
+        reached, fresh = {all_states}, {all_states}
         for _ in range(min(limit, table.shape[1])):
-            fresh = {old & new for old, new in product(fresh, alive)} - reached
+            fresh = {old & new for old, new in product(fresh, by_symbol)} - reached
             reached |= fresh
         return {states for states in reached if states}
 
-    own, *peer_blocks = (survivors(table, limit) for table, limit in blocks)
+    own, *peer_blocks = (possible_states(table, limit) for table, limit in blocks)
     peers = {frozenset.intersection(*chosen) for chosen in product(*peer_blocks)} if peer_blocks else set()
     return any(first and second and not first & second for first, second in product(own, peers))
 
 
 def log_likelihoods(counts: Array, table: Array) -> Array:
-    """Return log-likelihoods of counts, where a count of 0 outweighs a log-likelihood of −∞."""
+    """Return the log-likelihoods of counts, with 0·(−∞) = 0."""
     impossible = np.isneginf(table)
     t = np.einsum("...k,km->...m", counts, np.where(impossible, 0.0, table))
     excluded = np.einsum("...k,km->...m", counts, impossible.astype(np.float64)) > 0
@@ -76,14 +77,14 @@ def log_likelihoods(counts: Array, table: Array) -> Array:
 
 
 def _log_pmi(log_prior: Array, own: Array, peers: Array) -> Array:
-    """Log PMI, and −∞ where either side or both together are impossible."""
+    """Log PMI, or −∞ if either side or both together are impossible."""
     joint, alone, pooled = (log_sum_exp(log_prior + t) for t in (own + peers, own, peers))
     with np.errstate(invalid="ignore"):
         return np.where(np.isneginf(joint), -np.inf, joint - alone - pooled)
 
 
-def _climb(log_prior: Array, blocks: Sequence[Block], sign: float) -> float:
-    """Return the greatest finite sign·log PMI that moving rows between symbols reaches from one-sided reports."""
+def _maximise(log_prior: Array, blocks: Sequence[Block], sign: float) -> float:
+    """Maximise the finite values of sign·log PMI by beam search, which moves rows between symbols."""
     edges = np.cumsum([0, *(len(table) for table, _ in blocks)])
 
     def value(counts: Array) -> Array:
@@ -94,26 +95,27 @@ def _climb(log_prior: Array, blocks: Sequence[Block], sign: float) -> float:
     reports, best = _starts(blocks), -np.inf
     while True:
         scores = value(reports)
-        order = np.argsort(scores)[-_BEAM:]
+        order = np.argsort(scores)[-_BEAM_WIDTH:]
         top = float(scores[order[-1]])
         if not top > best + 1e-13:
             return max(best, top, 0.0)
-        best, reports = top, _moved(reports[order], blocks, edges)
+        best, reports = top, _neighbours(reports[order], blocks, edges)
 
 
 def _starts(blocks: Sequence[Block]) -> Array:
-    """Return reports from which to climb: all combinations of one-sided ones, and many lopsided mixtures."""
+    """Return starting points: combinations of reports of a single symbol, and random mixtures."""
     rng = np.random.default_rng(20201206)
-    pure = list(product(*(range(len(table)) for table, _ in blocks)))[:5000]
-    one_sided = [
-        [limit * np.eye(len(table))[k] for k, (table, limit) in zip(chosen, blocks, strict=True)] for chosen in pure
+    choices = list(product(*(range(len(table)) for table, _ in blocks)))[:5000]
+    pure = [
+        [limit * np.eye(len(table))[k] for k, (table, limit) in zip(symbols, blocks, strict=True)]
+        for symbols in choices
     ]
     mixed = [rng.multinomial(limit, rng.dirichlet(np.full(len(table), 0.4), size=4000)) for table, limit in blocks]
-    return np.concatenate([np.array([np.concatenate(row) for row in one_sided]), np.hstack(mixed)]).astype(np.float64)
+    return np.concatenate([np.array([np.concatenate(row) for row in pure]), np.hstack(mixed)]).astype(np.float64)
 
 
-def _moved(counts: Array, blocks: Sequence[Block], edges: Array) -> Array:
-    """Move 1, 2, 4, … rows from one symbol to another within each block."""
+def _neighbours(counts: Array, blocks: Sequence[Block], edges: Array) -> Array:
+    """Move 1, 2, 4, … rows from one symbol to another within each block; the reports themselves are included."""
     reports = [counts]
     for k, (table, limit) in enumerate(blocks):
         unit = np.zeros((len(table), counts.shape[1]))

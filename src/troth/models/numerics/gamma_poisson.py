@@ -1,8 +1,8 @@
-"""Counts from providers whose rates differ: gamma-Poisson with mean λ and dispersion δ, the variance of a factor.
+"""Counts of providers whose rates differ: gamma-Poisson with mean λ and dispersion δ, the variance of the rate factor.
 
-Given λ and δ a report of n rows that add up to S has the log-likelihood
-S ln λ − S log1p(nv) − λ log1p(nv)/v + Σ_{i<S} log1p(iδ) with v = λδ. So the statistics are counts, two
-functions of v, and one of δ.
+Given λ and δ, a report of n rows with sum S has the log-likelihood
+S ln λ − S log1p(nv) − λ log1p(nv)/v + Σ_{i<S} log1p(iδ) with v = λδ. So the statistics are counts, two functions of v
+and one function of δ.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from troth.models.numerics.spread_integral import draw, integrate
 
 _COUNTS = 4  # rows, their sum, providers with rows, squared sums
 _ORIGIN = 1e-6  # 1/rows of the largest report
-_MAX_LOG = 600.0  # of a mean, at which the prior is long negligible and a number not yet too large
-_BEYOND = 1e3  # how far the common mean may lie above the prior's
+_MAX_LOG_MEAN = 600.0  # the prior is negligible there, and exp does not overflow yet
+_MAX_MEAN_RATIO = 1e3  # of the common mean to the prior mean
 
 
 @lru_cache(maxsize=32)
 def _scales(mean: float, spreads: tuple[float, float]) -> tuple[LogScale, LogScale]:
-    """Return the scale of v, and that of δ."""
+    """Return the scales of v and δ."""
     low, high = spreads[0] ** 2, spreads[1] ** 2
-    return LogScale(0.0, _BEYOND * mean * high, _ORIGIN), LogScale(low, high, 0.0)
+    return LogScale(0.0, _MAX_MEAN_RATIO * mean * high, _ORIGIN), LogScale(low, high, 0.0)
 
 
 def summarise_counts(rows: Array, total: Array, mean: float, spreads: tuple[float, float]) -> Array:
-    """Return the statistics of a report, for spreads (δ = spread²) between two ends."""
+    """Return the statistics of a report, for spreads (δ = spread²) in a range."""
     v, delta = (scale.nodes for scale in _scales(mean, spreads))
 
     def logs(n: Array) -> Array:
@@ -45,7 +45,7 @@ def summarise_counts(rows: Array, total: Array, mean: float, spreads: tuple[floa
 
 
 def log_evidence(statistics: Array, shape: float, rate: float, spreads: tuple[float, float]) -> Array:
-    """Ln ∫∫ Gamma(λ; shape, rate) exp(log-likelihood) dλ over the spread, too."""
+    """Ln ∫∫ Gamma(λ; shape, rate) p(spread) exp(log-likelihood) dλ dspread."""
     return integrate(statistics, partial(_LogMean, shape=shape, rate=rate, spreads=spreads), *spreads)
 
 
@@ -61,11 +61,11 @@ class _LogMean:
 
     def __init__(self, t: Array, shape: float, rate: float, spreads: tuple[float, float]) -> None:
         mean = shape / rate
-        self._scale, self._scale_of_delta = _scales(mean, spreads)
+        self._scale, self._delta_scale = _scales(mean, spreads)
         ends = np.cumsum([_COUNTS, len(self._scale.nodes), len(self._scale.nodes)])
         logs, shares, rising = np.split(t, ends, axis=1)[1:]
         self._logs, self._shares = self._scale.tables(logs), self._scale.tables(shares)
-        self._rising = self._scale_of_delta.tables(rising)
+        self._rising = self._delta_scale.tables(rising)
         self._shape, self._rate, self._prior = shape + t[:, 1], rate, shape * np.log(rate) - gammaln(shape)
         self.without_spread = gammaln(self._shape) - self._shape * np.log(rate + t[:, 0]) + self._prior
         self.start = np.log(self._shape / (rate + t[:, 0]))
@@ -73,11 +73,11 @@ class _LogMean:
 
     def constant(self, delta: Array, report: Indexes) -> Array:
         """Return the terms that do not depend on λ."""
-        return np.asarray(self._prior + self._rising.value(report, self._scale_of_delta.position(np.log(delta))))
+        return np.asarray(self._prior + self._rising.value(report, self._delta_scale.position(np.log(delta))))
 
     def slopes(self, x: Array, delta: Array, report: Indexes) -> tuple[Array, Array, Array]:
         """Return the log-likelihood and its first two derivatives; d ln(origin + v)/dx = v/(origin + v)."""
-        mean = np.exp(np.minimum(x, _MAX_LOG))
+        mean = np.exp(np.minimum(x, _MAX_LOG_MEAN))
         v = mean * delta
         log_v = np.log(_ORIGIN + v)
         position, chain = self._scale.position(log_v), v / (_ORIGIN + v)
@@ -94,7 +94,7 @@ class _LogMean:
 
     def values(self, x: Array, delta: Array, report: Indexes) -> Array:
         """Return the log-likelihood plus the log prior of x."""
-        mean = np.exp(np.minimum(x, _MAX_LOG))
+        mean = np.exp(np.minimum(x, _MAX_LOG_MEAN))
         position = self._scale.position(np.log(_ORIGIN + mean * delta))
         value = self._shape[report] * x - self._logs.value(report, position)
         share = self._shares.value(report, np.minimum(position, self._scale.cells))

@@ -1,6 +1,6 @@
-"""Whether peers' data distinguish a provider's reports: by rank for finitely many states, or report by report.
+"""Decide whether peers' data distinguish a provider's reports: by rank for finitely many states, or by enumeration.
 
-Q₋ᵢ and P₋ᵢ are the paper's matrices of posteriors and of probabilities of the peers' data, a column for each state.
+Q₋ᵢ and P₋ᵢ are the paper's matrices of posteriors and of probabilities of the peers' data, with a column per state.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from troth.models.numerics.enumeration import enumerate_reports, enumerate_toget
 _MAX_REPORTS = 360_000
 _MAX_PAIRED_REPORTS = 600
 _MAX_COMPARISON = 2_000_000
-_FREE = 1e-12
-_SAME_LOG_PMI = 1e-6
+_EQUAL = 1e-12  # relative squared norm up to which predictions count as equal
+_LOG_PMI_TOLERANCE = 1e-6
 
 FULL_RANK = 1e-9
 """Smallest eigenvalue of a matrix of cosines from which full rank is certain in double precision."""
 
 
 def dirichlet_sensitivity(model: Any, prior: Array, rows: int, peers: Peers) -> Sensitivity:
-    """Decide for counts with a Dirichlet prior: two peer rows suffice, one shows only ratios of posterior counts."""
+    """Decide for counts with a Dirichlet prior: two peer rows suffice, one reveals only ratios of posterior counts."""
     if refutation := refuted_without_data(peers):
         return refutation
     if sum(count for _, count in peers) >= 2:
@@ -46,33 +46,34 @@ def dirichlet_sensitivity(model: Any, prior: Array, rows: int, peers: Peers) -> 
     return Sensitivity("proved", "no two admissible reports have proportional posterior counts")
 
 
-def compare_predictions(model: Any, rows: int, cosines: Array, lengths: Array, least: float) -> Sensitivity:
-    """Compare what all admissible reports predict of the peers, if there are not too many.
+def compare_predictions(model: Any, rows: int, cosines: Array, norms: Array, eigenvalue: float) -> Sensitivity:
+    """Compare the predictive distributions of the peers under all admissible reports, if there are not too many.
 
-    ``cosines`` are those between the peers' distributions under each state, ``lengths`` are their lengths up to a
-    common factor, and ``least`` is the least eigenvalue of the cosines.
+    ``cosines`` are those between the peers' distributions under each state, ``norms`` the norms of these up to a common
+    factor, and ``eigenvalue`` the smallest eigenvalue of the cosines.
     """
     labels = model.reduction.width
     if comb(rows + labels, labels) > _MAX_PAIRED_REPORTS:
-        return Sensitivity("undecided", "Q of the peers may lack rank, and reports are too many to compare", least)
+        reason = "Q of the peers may lack rank, and reports are too many to compare"
+        return Sensitivity("undecided", reason, eigenvalue)
     counts, statistics, _ = enumerate_reports(model, range(rows + 1))
     posterior = model.posterior_probabilities(statistics)
     _, representative = np.unique(posterior.round(10), axis=0, return_index=True)
     pairs = np.array(list(combinations(representative, 2)), dtype=np.intp).reshape(-1, 2)
-    difference = (posterior[pairs[:, 0]] - posterior[pairs[:, 1]]) * lengths
-    explained = np.einsum("pi,ij,pj->p", difference, cosines, difference)
-    free = explained <= _FREE * (difference**2).sum(axis=1)
-    if free.any():
-        first, second = pairs[int(np.argmax(free))]
+    difference = (posterior[pairs[:, 0]] - posterior[pairs[:, 1]]) * norms
+    squares = np.einsum("pi,ij,pj->p", difference, cosines, difference)
+    equal = squares <= _EQUAL * (difference**2).sum(axis=1)
+    if equal.any():
+        first, second = pairs[int(np.argmax(equal))]
         return Sensitivity(
             "refuted", "peers' data are equally likely under both reports", 0.0, _pair(counts, first, second)
         )
-    margin = float(explained.min(initial=1.0))
+    margin = float(squares.min(initial=1.0))
     return Sensitivity("proved", "no two admissible reports predict the same of the peers", margin)
 
 
 def compare_log_pmi(model: Any, rows: int, peers: Peers) -> Sensitivity:
-    """Compare the log PMI of all admissible reports with all that three rows of the largest peer could say.
+    """Compare the log PMI of all admissible reports with the possible first three rows of the largest peer.
 
     The prediction of a peer's first rows follows from the prediction of all its rows. So if two reports predict the
     first rows differently, the peers' data distinguish them.
@@ -87,32 +88,32 @@ def compare_log_pmi(model: Any, rows: int, peers: Peers) -> Sensitivity:
     scores = second_difference(model, statistics[:, None], outcomes)
     gaps = np.abs(scores[:, None] - scores).max(axis=-1) + np.eye(len(scores))
     first, second = (int(i) for i in np.unravel_index(np.argmin(gaps), gaps.shape))
-    least = float(gaps[first, second])
-    if least > _SAME_LOG_PMI:
-        return Sensitivity("proved", "no two admissible reports predict the same of the peers", least)
+    gap = float(gaps[first, second])
+    if gap > _LOG_PMI_TOLERANCE:
+        return Sensitivity("proved", "no two admissible reports predict the same of the peers", gap)
     if max(n for _, n in peers) <= 3 and sum(n > 0 for _, n in peers) == 1:
         reason = "peers' data are equally likely under both reports"
         return Sensitivity("refuted", reason, 0.0, _pair(counts, first, second))
-    return Sensitivity("undecided", "three rows of a peer do not distinguish all reports", least)
+    return Sensitivity("undecided", "three rows of a peer do not distinguish all reports", gap)
 
 
-def _pair(reports: Array, one: int, two: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    a, b = (tuple(int(n) for n in reports[k]) for k in (one, two))
+def _pair(reports: Array, first: int, second: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    a, b = (tuple(int(n) for n in reports[k]) for k in (first, second))
     return a, b
 
 
 def peer_cosines(peers: Peers, states: int) -> tuple[Array, Array]:
-    """Cosines between the columns of P₋ᵢ, one per state, and the columns' lengths up to a common factor."""
-    cosines, log_lengths = np.ones((states, states)), np.zeros(states)
+    """Return the cosines between the columns of P₋ᵢ, one per state, and the columns' norms up to a common factor."""
+    cosines, log_norms = np.ones((states, states)), np.zeros(states)
     for model, rows in peers:
         if rows == 0:
             continue
         table = np.array(model.likelihood)
-        lengths = np.linalg.norm(table, axis=1)
-        cosines *= np.clip(table @ table.T / np.outer(lengths, lengths), 0.0, 1.0) ** rows
-        log_lengths += rows * np.log(lengths)
+        norms = np.linalg.norm(table, axis=1)
+        cosines *= np.clip(table @ table.T / np.outer(norms, norms), 0.0, 1.0) ** rows
+        log_norms += rows * np.log(norms)
     np.fill_diagonal(cosines, 1.0)
-    return cosines, np.exp(log_lengths - log_lengths.max())
+    return cosines, np.exp(log_norms - log_norms.max())
 
 
 def kruskal_rank(matrix: Array) -> int:
@@ -131,7 +132,7 @@ def kruskal_rank(matrix: Array) -> int:
 
 
 def squared_singular_value(peers: Peers, states: int) -> float:
-    """Return e_i², the least eigenvalue of P₋ᵢᵀP₋ᵢ over the peers' data up to the order of rows (erratum E4)."""
+    """Return e_i², the smallest eigenvalue of P₋ᵢᵀP₋ᵢ over the peers' data up to the order of rows (erratum E4)."""
     log_gram = np.zeros((states, states))
     for model, rows in peers:
         log_gram = log_gram + log_same_counts(np.array(model.likelihood), rows)
@@ -140,9 +141,9 @@ def squared_singular_value(peers: Peers, states: int) -> float:
 
 
 def exact_linear_price(model: Any, rows: int, peers: Peers, low: float = -np.inf) -> float | None:
-    """Return the least expected loss over ‖Δ‖ of all reports, in nats of log PMI, or None if they are too many.
+    """Return the minimum over pairs of reports of the expected loss per ‖Δ‖, in nats, or None if there are too many.
 
-    Where PMI = 0 the score is ``low``, as the rule pays it; without a rule the loss is a Kullback-Leibler divergence.
+    At PMI = 0 the score is ``low``, as the rule pays it; without a rule the loss is a Kullback–Leibler divergence.
     """
     size = comb(rows + len(model.likelihood[0]), rows) ** 2
     for other, count in peers:
@@ -154,14 +155,14 @@ def exact_linear_price(model: Any, rows: int, peers: Peers, low: float = -np.inf
     possible = np.isfinite(model.log_evidence(pooled))
     pooled, orders = pooled[possible], orders[possible]
     log_p = model.log_evidence(own[:, None] + pooled[None]) - model.log_evidence(own)[:, None]
-    chance = np.exp(orders + log_p)
+    probability = np.exp(orders + log_p)
     score = np.maximum(log_p - model.log_evidence(pooled), low)
     posterior = model.posterior_probabilities(own)
-    least = np.inf
+    price = np.inf
     for i in range(len(own)):
-        seen = chance[i] > 0
-        loss = chance[i, seen] @ (score[i, seen][:, None] - score[:, seen].T)
+        support = probability[i] > 0
+        loss = probability[i, support] @ (score[i, support][:, None] - score[:, support].T)
         distance = np.linalg.norm(posterior - posterior[i], axis=1)
         distinct = distance > 1e-9
-        least = min(least, float((loss[distinct] / distance[distinct]).min(initial=np.inf)))
-    return least if np.isfinite(least) else None
+        price = min(price, float((loss[distinct] / distance[distinct]).min(initial=np.inf)))
+    return price if np.isfinite(price) else None

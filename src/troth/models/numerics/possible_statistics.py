@@ -1,4 +1,4 @@
-"""Which statistics are possible: those that some data can have, up to rounding."""
+"""Tests whether statistics are possible: whether some data can have them, up to rounding."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from troth.core.contract import Array, Mask
-from troth.core.reductions.sums import SEEN, unit_diagonal
+from troth.core.reductions.sums import RANK_TOLERANCE, unit_diagonal
 from troth.core.reductions.sums import SLACK as SLACK
 
 
 def all_possible(statistics: Array) -> Mask:
-    """Return that every statistic is possible."""
+    """Return True for every statistic."""
     return np.ones(statistics.shape[:-1], dtype=bool)
 
 
 def none_negative(counts: Array) -> Mask:
-    """Return where no count is below 0; fractions are weights of rows.
+    """Test that no count is negative; fractions are weights of rows.
 
     Examples
     --------
@@ -30,9 +30,7 @@ def none_negative(counts: Array) -> Mask:
 
 
 def are_products(matrix: Array, rows: Array) -> Mask:
-    """Return where XᵀX = ``matrix`` for some X with ``rows`` rows: it is symmetric, without negative eigenvalues.
-
-    Its rank is at most the number of rows.
+    """Test whether ``matrix`` = XᵀX for some X with ``rows`` rows: positive semi-definite, of rank at most ``rows``.
 
     Examples
     --------
@@ -44,28 +42,28 @@ def are_products(matrix: Array, rows: Array) -> Mask:
     unit = unit_diagonal(matrix)[1]
     symmetric = (np.abs(unit - np.swapaxes(unit, -1, -2)) <= SLACK).all(axis=(-2, -1))
     valid = np.array((diagonal >= 0).all(axis=-1) & symmetric)
-    room = np.eye(size) * (SLACK * size)
+    margin = np.eye(size) * (SLACK * size)
     doubtful = valid & (rows < size)
     try:
-        np.linalg.cholesky(np.where(valid[..., None, None], unit, 0.0) + room)
+        np.linalg.cholesky(np.where(valid[..., None, None], unit, 0.0) + margin)
     except np.linalg.LinAlgError:
         doubtful = valid
     if doubtful.any():
         values = np.linalg.eigvalsh(unit[doubtful])
-        rank = (values > SEEN).sum(axis=-1)
+        rank = (values > RANK_TOLERANCE).sum(axis=-1)
         valid[doubtful] = (values[..., 0] >= -SLACK * size) & (rank <= np.ceil(rows[doubtful]))
     return valid
 
 
 def agree(statistics: Array, recomputed: Array) -> Mask:
-    """Return where a statistic agrees with a recomputed one, up to rounding relative to the largest entry."""
+    """Test whether statistics agree with recomputed ones, up to rounding relative to the largest entry."""
     largest = np.abs(recomputed).max(axis=-1, keepdims=True, initial=0.0)
     slack = SLACK * (1 + largest) + (1e-3 * SLACK * largest) ** 2
     return np.asarray((np.abs(statistics - recomputed) <= slack).all(axis=-1))
 
 
-def none_above(statistics: Array, most: Any = 0.0) -> Mask:
-    """Return where no entry exceeds its bound; entries may be −∞."""
+def none_above(statistics: Array, bound: Any = 0.0) -> Mask:
+    """Test that no entry exceeds its bound; entries may be −∞."""
     finite = np.where(np.isneginf(statistics), 0.0, statistics)
     slack = SLACK * (1 + np.abs(finite).max(axis=-1, keepdims=True, initial=0.0))
-    return np.asarray((statistics <= most + slack).all(axis=-1))
+    return np.asarray((statistics <= bound + slack).all(axis=-1))

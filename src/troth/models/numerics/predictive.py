@@ -1,11 +1,11 @@
-"""Exact expectations under the prior predictive, from which every mutual information follows.
+"""Exact expectations under the prior predictive, which give mutual information.
 
-I(own; peers) = E[Λ(both)] + Λ(0) − E[Λ(own)] − E[Λ(peers)]: any part of E[Λ] that is linear in the design cancels. What
-grows with the data is linear, because N·E[θ ln θ | t] has the expectation N·E[θ ln θ]. What is left of lnΓ(x) is
+I(own; peers) = E[Λ(both)] + Λ(0) − E[Λ(own)] − E[Λ(peers)], so any part of E[Λ] that is linear in the design cancels.
+The dominant part is linear, because N·E[θ ln θ | t] has expectation N·E[θ ln θ]. The remainder of lnΓ(x) is
 
     S(x) = lnΓ(x) − x·ψ(x) + x,
 
-which grows like −½ ln x, so that no size costs digits.
+which grows only like −½ ln x, so no precision is lost at any size.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scipy.special import gammaln, psi
 from troth.core.contract import Array
 
 MAX_TERMS = 2_000_000
-"""Terms beyond which a full sum is left to simulation."""
+"""Sums with more terms are left to simulation."""
 
 _ASYMPTOTIC_FROM = 16.0
 _ASYMPTOTIC = (1 / 6, -1 / 90, 1 / 210, -1 / 210, 5 / 594)  # B₂ₖ/(2k − 1)

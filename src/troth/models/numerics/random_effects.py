@@ -1,4 +1,4 @@
-"""Coefficients that differ from provider to provider: γᵢ ~ N(γ, τ²), known precision, in units of the prior."""
+"""Random effects: coefficients γᵢ ~ N(γ, τ²) of providers, with known precision and in units of the prior."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from troth.core.contract import Array
 
 
 class Effects(NamedTuple):
-    """A log-likelihood c + hᵀγ − ½γᵀMγ for each spread, of shapes ``(..., spread)``, with d and d × d more axes."""
+    """A log-likelihood c + hᵀγ − ½γᵀMγ per spread: c is ``(..., spread)``, h has d and M d × d further entries."""
 
     constant: Array
     product: Array
@@ -21,12 +21,12 @@ class Effects(NamedTuple):
 def integrate_effects(
     precision: Array, product: Array, spreads: Array, scale: Array | None = None, *, matrices: bool = True
 ) -> Effects:
-    """Integrate a log-likelihood gᵀγᵢ − ½γᵢᵀHγᵢ over γᵢ ~ N(γ, τ²AAᵀ), for each τ; without ``matrices`` M is left out.
+    """Integrate a log-likelihood gᵀγᵢ − ½γᵢᵀHγᵢ over γᵢ ~ N(γ, τ²AAᵀ), for each τ.
 
-    A is ``scale``, the identity if it is not given; otherwise the effect is integrated in coordinates A⁻¹γ.
-
-    With H = V diag(λ) Vᵀ and u = Vᵀg it is c + hᵀγ − ½γᵀMγ with c = ½Σ(τ²u²/(1 + τ²λ) − log1p(τ²λ)),
-    h = V u/(1 + τ²λ) and M = V diag(λ/(1 + τ²λ)) Vᵀ. That is M = H − H(H + τ⁻²)⁻¹H, without its cancellation.
+    With H = V diag(λ) Vᵀ and u = Vᵀg the result is c + hᵀγ − ½γᵀMγ, where c = ½Σ(τ²u²/(1 + τ²λ) − log1p(τ²λ)),
+    h = V u/(1 + τ²λ) and M = V diag(λ/(1 + τ²λ)) Vᵀ, which is M = H − H(H + τ⁻²)⁻¹H without cancellation. A is
+    ``scale``, by default the identity; otherwise the integral is taken in coordinates A⁻¹γ. M is left out unless
+    ``matrices``.
     """
     if scale is not None:
         inner = integrate_effects(scale.T @ precision @ scale, product @ scale, spreads, matrices=matrices)
@@ -53,7 +53,7 @@ def evidence_of_effects(effects: Effects) -> Array:
     h = np.array(np.moveaxis(effects.product, -1, 0))
     matrix = np.array(np.moveaxis(effects.precision, (-2, -1), (0, 1)))
     evidence = effects.constant
-    for k in range(len(h)):  # elimination, a column at a time for all matrices: LAPACK would take each by itself
+    for k in range(len(h)):  # Gaussian elimination, vectorised over matrices: LAPACK would process them one by one
         pivot = 1 + matrix[k, k]
         factor = matrix[k, k + 1 :] / pivot
         evidence = evidence + h[k] * (h[k] / (2 * pivot)) - 0.5 * np.log(pivot)
@@ -63,7 +63,7 @@ def evidence_of_effects(effects: Effects) -> Array:
 
 
 def evidence_in_line(precision: Array) -> Callable[[Array, Array], Array]:
-    """Return this evidence as a function of c and h of members ``(member, ...)`` that share M, factored once."""
+    """Return that evidence as a function of c and h, ``(member, ...)``, for members that share M, factored once."""
     inverse = np.linalg.inv(np.linalg.cholesky(np.eye(precision.shape[-1]) + precision))
     log_root = np.log(np.diagonal(inverse, axis1=-2, axis2=-1)).sum(axis=-1)
     inverse = np.swapaxes(inverse, -1, -2)
@@ -77,7 +77,7 @@ def evidence_in_line(precision: Array) -> Callable[[Array, Array], Array]:
 
 
 def draw_coefficients(normal: Array, effects: Effects) -> Array:
-    """Turn standard normal numbers into γ ~ N((1 + M)⁻¹h, (1 + M)⁻¹), one spread for each."""
+    """Transform standard normal draws into γ ~ N((1 + M)⁻¹h, (1 + M)⁻¹), with one spread per draw."""
     root = np.linalg.cholesky(np.eye(normal.shape[-1]) + effects.precision)
     whitened = np.linalg.solve(root, effects.product[..., None]) + normal[..., None]
     return np.asarray(np.linalg.solve(np.swapaxes(root, -1, -2), whitened)[..., 0])

@@ -1,7 +1,7 @@
-"""Second differences that keep their digits: log PMI of the Beta, Dirichlet and Gamma families at any size.
+"""Second differences without cancellation: log PMI of the Beta, Dirichlet and Gamma families at any size.
 
-Write Δ²f = f(both) + f(prior) − f(own) − f(peers), where each is the prior's number plus counts, so that
-``both + prior = own + peers``. Δ² lnΓ(x) as four lgammas is wrong by 1e-5 at a billion rows. By Stirling,
+Write Δ²f = f(both) + f(prior) − f(own) − f(peers), where each argument is the prior's parameter plus counts, so that
+``both + prior = own + peers``. Four calls of lgamma give Δ² lnΓ(x) an error of 1e-5 at a billion rows. By Stirling,
 
     lnΓ(x) = x ln x − x − ½ ln x + ½ ln 2π + R(x),
 
@@ -27,17 +27,17 @@ from troth.core.contract import Array
 
 Columns: TypeAlias = tuple[Array, Array, Array, Array]  # prior, own, peers' and both counts: (statistic, row)
 
-_CHUNK = 3 << 15  # numbers in an intermediate array: few enough for the cache, enough to keep all cores busy
+_CHUNK = 3 << 15  # entries of an intermediate array: they fit the cache and keep all cores busy
 _STIRLING_FROM = 16.0
-_FIRST_TERM_FROM = 2.5e7  # where the later terms round to nothing, so that leaving them out changes no bit
+_FIRST_TERM_FROM = 2.5e7  # beyond it the later terms round to 0, so leaving them out changes no bit
 _BINET = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
-_SERIES_BELOW = 0.0625  # where log1p(u) − u begins to cancel
+_SERIES_BELOW = 0.0625  # for smaller |u|, log1p(u) − u cancels
 _SERIES_FROM_WEIGHT = 1e4
 _ATANH = (1 / 3, 1 / 5, 1 / 7, 1 / 9, 1 / 11)
 
 
 def binet_remainder(x: Array) -> Array:
-    """R(x) = lnΓ(x) − (x − ½) ln x + x − ½ ln 2π, to 1e-16 absolute from 16 on and 1e-14 below."""
+    """R(x) = lnΓ(x) − (x − ½) ln x + x − ½ ln 2π, with an absolute error of 1e-16 for x ≥ 16 and 1e-14 below."""
     inverse = 1.0 / np.maximum(x, _STIRLING_FROM)
     if x.min(initial=np.inf) > _FIRST_TERM_FROM:
         return _BINET[0] * inverse
@@ -51,10 +51,10 @@ def binet_remainder(x: Array) -> Array:
 
 
 def weighted_excess(weight: Array, u: Array, inverse: Callable[[], Array]) -> Array:
-    """A·L(u) with L(u) = log1p(u) − u, given u and how to get 1/(1+u) − 1: the positive one has an accurate logarithm.
+    """A·L(u) with L(u) = log1p(u) − u, given u and a function for 1/(1+u) − 1: log1p is taken of the positive one.
 
-    Near zero, log1p(u) = 2 artanh(z) with z = u/(2 + u), so L(u) = z·(2z²·(⅓ + z²/5 + z⁴/7 + …) − u), which is used
-    where the weight makes the cancellation of log1p(u) − u matter.
+    Near zero, log1p(u) = 2 artanh(z) with z = u/(2 + u), so L(u) = z·(2z²·(⅓ + z²/5 + z⁴/7 + …) − u). This series is
+    used if the weight is so large that the cancellation in log1p(u) − u matters.
     """
     near = (np.abs(u) < _SERIES_BELOW) & (weight > _SERIES_FROM_WEIGHT)
     excess = _excess_series(u) if near.all() else _excess(u, inverse())
@@ -84,19 +84,19 @@ def _excess_series(u: Array) -> Array:
 
 
 def product_difference(a: Array, b: Array, c: Array, d: Array) -> Array:
-    """Return a·b − c·d with one rounding of the result, not of the products (Dekker's exact product, up to 1e290)."""
+    """Return a·b − c·d with exact products and one rounding of the result (Dekker; up to 1e290)."""
     ab, cd = a * b, c * d
     return np.asarray((ab - cd) + (_product_error(a, b, ab) - _product_error(c, d, cd)))
 
 
 def minus_product(c: Array, a: Array, b: Array) -> Array:
-    """Return c − a·b with one rounding of the result, not of the product."""
+    """Return c − a·b with an exact product and one rounding of the result."""
     ab = a * b
     return np.asarray((c - ab) - _product_error(a, b, ab))
 
 
 def _leading_bits(x: Array, peak: Array) -> Array:
-    """Cut numbers of up to ``peak`` to 22 bits, of which sums of up to 512 products are exact (Ozaki's splitting)."""
+    """Truncate numbers of up to ``peak`` to 22 bits: sums of up to 512 products are then exact (Ozaki's splitting)."""
     sigma = np.ldexp(1.5, np.frexp(peak)[1] + 30)
     high = x + sigma
     high -= sigma
@@ -104,7 +104,7 @@ def _leading_bits(x: Array, peak: Array) -> Array:
 
 
 def residual(target: Array, matrix: Array, x: Array, peak: Array) -> Array:
-    """Target − matrix·x with little more than one rounding: leading bits multiply exactly, and the rest is small."""
+    """Return target − matrix·x with little more than one rounding: the products of leading bits are exact."""
     high = _leading_bits(matrix, peak)
     x_high = _leading_bits(x, np.abs(x).max(axis=-1, keepdims=True))
     exact, small = np.moveaxis(high @ np.stack([x_high, x - x_high], axis=-1), -1, 0)
@@ -113,12 +113,12 @@ def residual(target: Array, matrix: Array, x: Array, peak: Array) -> Array:
 
 
 def peak_of(gram: Array) -> Array:
-    """Bound the entries of a positive semi-definite matrix: none is above the greatest on its diagonal."""
+    """Bound the entries of a positive semi-definite matrix by the largest on its diagonal."""
     return np.asarray(np.diagonal(gram, axis1=-2, axis2=-1).max(axis=-1)[..., None, None])
 
 
 def _product_error(x: Array, y: Array, product: Array) -> Array:
-    """x·y − fl(x·y), exactly: halves of 26 bits have exact products."""
+    """Return x·y − fl(x·y) exactly: products of 26-bit halves are exact."""
     (x1, x2), (y1, y2) = _halves(x), _halves(y)
     error = x1 * y1
     error -= product
@@ -129,7 +129,7 @@ def _product_error(x: Array, y: Array, product: Array) -> Array:
 
 
 def _halves(x: Array) -> tuple[Array, Array]:
-    scaled = 134217729.0 * x  # 2²⁷ + 1, after Veltkamp
+    scaled = 134217729.0 * x  # 2²⁷ + 1: Veltkamp's splitting
     high = scaled - (scaled - x)
     return high, x - high
 
@@ -144,7 +144,7 @@ def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
 
 
 def _numerators(A: Columns, B: Columns) -> tuple[Array, Array, Array]:
-    """A_T·B − A·B_T of own, peers and prior: the prior's part is mild, and the counts' part is exact."""
+    """A_T·B − A·B_T of own, peers and prior; the product of counts, which cancels most, is exact."""
     (A0, a1, a2, aT), (B0, b1, b2, bT) = A, B
     cross = product_difference(b1, a2, a1, b2)
     return (B0 * a2 - A0 * b2) + cross, (B0 * a1 - A0 * b1) - cross, B0 * aT - A0 * bT
@@ -194,11 +194,11 @@ def dirichlet_log_pmi(prior: Array, own: Array, peers: Array, both: Array | None
         A, N = _part(columns, slice(cells)), _part(columns, slice(cells, None))
         if cells == 2:  # one cell's numerators are minus those of the other
             first = _numerators(_part(columns, slice(1)), _part(columns, slice(1, 2)))
-            own, peers, nothing = (np.concatenate([x, -x]) for x in first)
+            own, peers, empty = (np.concatenate([x, -x]) for x in first)
         else:
-            own, peers, nothing = _numerators(A, N)
+            own, peers, empty = _numerators(A, N)
         terms = _remainder(columns)
-        terms[:cells] += _leading(A, N, (own, peers, nothing))
+        terms[:cells] += _leading(A, N, (own, peers, empty))
         return np.asarray(_sum(terms[:cells]) - terms[cells])
 
     return in_chunks(kernel, own, peers, both, max(1, _CHUNK // (cells + 1)))
@@ -211,7 +211,7 @@ def in_chunks(
     both: Array | None,
     size: int = _CHUNK // 3,
 ) -> Array:
-    """Apply a kernel over flattened leading axes, a cache-full of rows at a time; ``both`` is own + peers."""
+    """Apply a kernel over flattened leading axes, in chunks that fit the cache; ``both`` is own + peers."""
     shape = np.broadcast_shapes(own.shape, peers.shape)
     own_rows, peer_rows = (np.broadcast_to(t, shape).reshape(-1, shape[-1]) for t in (own, peers))
     shared = both is not None and both.size == shape[-1]
@@ -227,7 +227,7 @@ def in_chunks(
 
 
 def _columns(prior: Array, data: tuple[Array, ...], with_total: bool = False) -> Columns:
-    """Put statistics first and rows last, contiguous, and add their total as one more statistic if asked."""
+    """Transpose to contiguous ``(statistic, row)`` arrays, optionally with the total as a last statistic."""
     parts = [np.empty((len(prior) + with_total, len(t))) for t in (prior[None], *data)]
     for part, t in zip(parts, (prior[None], *data), strict=True):
         part[: len(prior)] = t.T
@@ -242,7 +242,7 @@ def _part(columns: Columns, part: slice) -> Columns:
 
 
 def _sum(rows: Array) -> Array:
-    """Add up rows one after the other, so that the bits of a sum do not depend on how many sums there are."""
+    """Add rows in order, so that the rounding of a sum does not depend on the number of sums."""
     total = rows[0].copy()
     for row in rows[1:]:
         total += row

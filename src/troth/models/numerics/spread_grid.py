@@ -1,9 +1,9 @@
-"""The integral over an unknown spread: a log-uniform prior between two ends, and a point mass at 0.
+"""The integral over an unknown spread, whose prior is log-uniform on an interval with a point mass at 0.
 
 The log evidence given the spread is a smooth function of ln spread², with the nearest singularity at a distance of π.
-Its values at nodes 0.4 apart determine it to 1e-8, by polynomials through 16 of them, and the integral of its
-exponential is then taken by Gauss and Legendre. N effects, one of each provider and coefficient, leave ln spread² open
-by √(2/N) or more, which is the distance of the points at which the integral is taken.
+Polynomials through 16 values, spaced by 0.4, interpolate it to 1e-8, and Gauss–Legendre quadrature integrates its
+exponential. With N effects, one per provider and coefficient, the posterior standard deviation of ln spread² is at
+least √(2/N), which is the distance between the quadrature points.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ CHANCE_OF_NO_SPREAD = 0.1
 
 _SPACING = 0.4
 _STENCIL = 16
-_COARSEST = 0.32  # between points of the quadrature, for up to 16 effects; half of it for four times as many
+_COARSEST = 0.32  # distance of quadrature points for up to 16 effects; halved for every factor of four
 _CHUNK = 1 << 15
 
 
 class SpreadGrid:
-    """Spreads at which a log evidence is evaluated, and how its integral follows from the values.
+    """Nodes at which a log evidence is evaluated, and the quadrature of its integral over the spread.
 
-    The ``nodes`` are 0, and spreads from below the smallest to above the largest that is possible.
+    The ``nodes`` are 0, and spreads from below the smallest to above the largest possible one.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class SpreadGrid:
         return np.where(index > 0, np.exp((low + (high - low) * rng.random(index.shape)) / 2), 0.0)
 
     def interpolate(self, values: Array, spreads: Array) -> Array:
-        """Interpolate values at the nodes, along an axis after those of the spreads, at spreads between them."""
+        """Interpolate values linearly in ln spread; their node axis follows the axes of the spreads."""
         position = 1 + (2 * np.log(np.maximum(spreads, self.nodes[1])) - self._nodes[0]) / _SPACING
         low = np.where(spreads > 0, np.minimum(position.astype(np.intp), len(self.nodes) - 2), 0)
         part = np.where(spreads > 0, position - low, 0.0)
@@ -67,14 +67,14 @@ class SpreadGrid:
         return np.asarray(below + part[more] * (above - below))
 
     def quadrature(self, effects: float) -> _Quadrature:
-        """Return the quadrature that resolves the spread of that many effects."""
+        """Return the quadrature for the given number of effects."""
         level = max(0, ceil(log(max(effects, 1.0) / 16, 4) - 1e-9))
         if level not in self._quadratures:
             self._quadratures[level] = _Quadrature(self._nodes, self._low, self._high, _COARSEST / 2**level)
         return self._quadratures[level]
 
     def integrate(self, evidence: Array, effects: Array) -> Array:
-        """Ln of the evidence, from its logarithms at the nodes, by number of effects."""
+        """Return the log evidence given its values at the nodes and the numbers of effects."""
         values, counts = evidence.reshape(-1, evidence.shape[-1]), np.broadcast_to(effects, evidence.shape[:-1])
         total = np.empty(len(values))
         quadratures = {count: self.quadrature(count) for count in np.unique(counts).tolist()}
@@ -89,7 +89,7 @@ class SpreadGrid:
 
 
 class _Quadrature:
-    """Points between the nodes, and their weights."""
+    """Quadrature points, their weights, and interpolation from the nodes."""
 
     def __init__(self, nodes: Array, low: float, high: float, spacing: float) -> None:
         points, weights = np.polynomial.legendre.leggauss(ceil(np.pi / 2 * (high - low) / spacing))
@@ -103,9 +103,9 @@ class _Quadrature:
         self._lagrange = terms / terms.sum(axis=1, keepdims=True)
 
     def posterior(self, evidence: Array) -> Array:
-        """Log of prior times evidence for spread 0 and for each point, given the values at the nodes.
+        """Return the log of prior times evidence at spread 0 and at each point, given the values at the nodes.
 
-        A sum of products in a fixed order: the result for one report does not depend on what else is in the batch.
+        Terms are added in a fixed order, so the result for one report does not depend on the rest of the batch.
         """
         top = evidence.max(axis=-1, keepdims=True)
         values = evidence[..., 1:] - top

@@ -1,9 +1,9 @@
 """The integral over a common location and an unknown spread, for families whose reports depend on both.
 
-The log evidence L given the spread is analytic in δ = spread² near 0: spreads that the rows cannot tell from none all
-have the same. So L is a smooth function of w = ln(δ₀ + δ), δ₀ being what the largest report could resolve, with the
-nearest singularity at a distance of π. It is found at Chebyshev points of the interval of w that matters, an integral
-over the location each, and the integral of its exponential over the spread is taken by Gauss and Legendre.
+The log evidence L given the spread is analytic in δ = spread² near 0: it hardly changes where data cannot distinguish
+spreads from 0. So L is a smooth function of w = ln(δ₀ + δ), where δ₀ is the resolution of the largest report, with the
+nearest singularity at a distance of π. L is computed at Chebyshev points of the relevant interval of w, each by an
+integral over the location, and Gauss–Legendre quadrature integrates its exponential over the spread.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from troth.core.contract import Array, Generator, Indexes
 from troth.models.numerics.spread_grid import CHANCE_OF_NO_SPREAD
 from troth.models.numerics.unimodal_integral import Peaks, Slopes, draw_points, find_peaks, find_tails, log_integral
 
-_COARSE = 10
+_COARSE_POINTS = 10
 _NEGLIGIBLE = 17.0  # nats below the best spread
-_DIGITS = 14.0  # nats to which L is exact
+_PRECISION = 14.0  # −ln of the error of L
 _MAX_POINTS = 64  # Chebyshev points
-_CELLS = 256  # from one of which a spread is drawn
+_CELLS = 256  # of the histogram from which spreads are drawn
 _CHUNK = 256
-_DRAWS = 1024
+_DRAWS = 1024  # per chunk
 
 
 class Location(Protocol):
-    """A log-likelihood plus log prior as a function of the location, which has one peak, for reports and spreads."""
+    """Log-likelihood plus log prior as a unimodal function of the location, for reports and spreads."""
 
-    without_spread: Array  # the log evidence of each report without any spread
-    start: Array  # near the peak without any spread
+    without_spread: Array  # log evidence of each report at spread 0
+    start: Array  # close to the mode at spread 0
     resolution: Array  # δ₀ of each report
-    providers: Array  # how many each report sums up
+    providers: Array  # number of providers in each report's sums
 
     def constant(self, delta: Array, report: Indexes) -> Array:
         """Return the terms that do not depend on the location."""
@@ -43,11 +43,11 @@ class Location(Protocol):
         """Return the function without its constant terms, and its first and second derivative."""
 
     def values(self, x: Array, delta: Array, report: Indexes) -> Array:
-        """Return the function alone; points are on the last axis."""
+        """Return the function alone, with points on the last axis."""
 
 
 class BySpread(NamedTuple):
-    """L at Chebyshev points of an interval of w, ``(report, point)``, for reports that need as many points."""
+    """L at Chebyshev points of an interval of w, ``(report, point)``, for reports with equally many points."""
 
     report: Indexes
     evidence: Array
@@ -58,15 +58,16 @@ class BySpread(NamedTuple):
     providers: Array
 
     def integrate(self, low: float, high: float) -> Array:
-        """Ln of the evidence, with a log-uniform prior of the spread from low to high and a point mass at 0.
+        """Return the log evidence, with a log-uniform prior of the spread on [low, high] and a point mass at 0.
 
-        The integrand over w is exp(L)·(δ₀ + δ)/δ. What it would be for exp(L) = exp(L₀)·δ₀/(δ₀ + δ) is known.
+        The integrand over w is exp(L)·(δ₀ + δ)/δ. Its integral for exp(L) = exp(L₀)·δ₀/(δ₀ + δ) is known, and only the
+        difference from it is integrated numerically.
         """
         total = np.empty(len(self.report))
         widths = (self.high - self.low) * np.sqrt(1 + self.providers / 16)
         steep = np.sqrt(self.evidence.max(axis=1) - self.evidence.min(axis=1))  # near an end, where nodes are dense
         finer = np.ceil(np.log2(np.maximum(widths / 5, steep / 12)))
-        levels = np.clip(np.nan_to_num(finer), 0, 5).astype(int)  # of what is not a number the result is none either
+        levels = np.clip(np.nan_to_num(finer), 0, 5).astype(int)  # for NaN any level will do: the result is NaN
         for level in np.unique(levels).tolist():
             rows = levels == level
             matrix, nodes, weights = _quadrature(self.evidence.shape[1], 32 << level)
@@ -86,7 +87,7 @@ class BySpread(NamedTuple):
         return total
 
     def draw(self, rows: Indexes, uniform: Array, low: float, high: float) -> Array:
-        """Turn two uniform numbers for each draw, ``(2, draw)``, into a spread of the report in ``rows``; 0 is none."""
+        """Transform two uniform draws, ``(2, draw)``, into spreads of the reports in ``rows``."""
         first, last = (np.log(np.exp(end) - self.resolution)[:, None] for end in (self.low, self.high))
         step = (last - first) / _CELLS
         v = first + step * (np.arange(_CELLS) + 0.5)
@@ -110,7 +111,7 @@ class BySpread(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _quadrature(points: int, nodes: int) -> tuple[Array, Array, Array]:
-    """Return the matrix from values at Chebyshev points to those at Gauss–Legendre nodes, the nodes, and weights."""
+    """Return the interpolation matrix from Chebyshev points to Gauss–Legendre nodes, the nodes and their weights."""
     x, weights = np.polynomial.legendre.leggauss(nodes)
     angles = np.pi * (np.arange(points) + 0.5) / points
     powers = np.cos(np.arange(points)[:, None] * angles) * np.where(np.arange(points) > 0, 2.0, 1.0)[:, None] / points
@@ -118,22 +119,23 @@ def _quadrature(points: int, nodes: int) -> tuple[Array, Array, Array]:
 
 
 def evidence_by_spread(location: Location, low: float, high: float) -> list[BySpread]:
-    """L at the points that matter, grouped by the number of points."""
+    """Compute L on the relevant interval of each report, grouped by the number of points."""
     reports = len(location.start)
-    report_of_step = np.repeat(np.arange(reports), _COARSE)
+    report_of_step = np.repeat(np.arange(reports), _COARSE_POINTS)
     first = np.log(low**2 + location.resolution)
-    step = (np.log(high**2 + location.resolution) - first) / (_COARSE - 1)
-    steps = np.tile(np.arange(_COARSE), reports)
+    step = (np.log(high**2 + location.resolution) - first) / (_COARSE_POINTS - 1)
+    steps = np.tile(np.arange(_COARSE_POINTS), reports)
     delta = np.exp(first[report_of_step] + step[report_of_step] * steps) - location.resolution[report_of_step]
     slopes = _slopes_at(location, delta, report_of_step)
     coarse = find_tails(slopes, *find_peaks(slopes, location.start[report_of_step], 0.3))
-    rough = (coarse.value + np.log(coarse.width) + location.constant(delta, report_of_step)).reshape(reports, _COARSE)
-    best = rough > rough.max(axis=1, keepdims=True) - _NEGLIGIBLE
-    left = np.maximum(np.argmax(best, axis=1) - 1, 0)
-    right = np.minimum(_COARSE - np.argmax(best[:, ::-1], axis=1), _COARSE - 1)
+    laplace = coarse.value + np.log(coarse.width) + location.constant(delta, report_of_step)
+    laplace = laplace.reshape(reports, _COARSE_POINTS)
+    relevant = laplace > laplace.max(axis=1, keepdims=True) - _NEGLIGIBLE
+    left = np.maximum(np.argmax(relevant, axis=1) - 1, 0)
+    right = np.minimum(_COARSE_POINTS - np.argmax(relevant[:, ::-1], axis=1), _COARSE_POINTS - 1)
     ends = first + step * left, first + step * right
     length = ends[1] - ends[0]
-    points = np.ceil((_DIGITS + np.log1p(location.providers)) / np.arcsinh(2 * np.pi / length) / 4).astype(int) * 4
+    points = np.ceil((_PRECISION + np.log1p(location.providers)) / np.arcsinh(2 * np.pi / length) / 4).astype(int) * 4
     points = np.minimum(points, _MAX_POINTS)
 
     report = np.repeat(np.arange(reports), points)
@@ -141,9 +143,9 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
     u = 0.5 * (1 + np.cos(np.pi * (number + 0.5) / points[report]))
     deltas = np.exp(ends[0][report] + length[report] * u) - location.resolution[report]
     position = left[report] + (right - left)[report] * u
-    before = np.minimum(position.astype(np.intp), _COARSE - 2)
+    before = np.minimum(position.astype(np.intp), _COARSE_POINTS - 2)
     part = position - before
-    before += _COARSE * report
+    before += _COARSE_POINTS * report
 
     def between(values: Array) -> Array:
         return np.asarray((1 - part) * values[before] + part * values[before + 1])
@@ -157,18 +159,18 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
     for count in np.unique(points).tolist():
         rows = np.flatnonzero(points == count)
         values = evidence[np.repeat(points == count, points)].reshape(len(rows), count)
-        of_report = (ends[0], ends[1], location.resolution, location.without_spread, location.providers)
-        groups.append(BySpread(rows, values, *(array[rows] for array in of_report)))
+        by_report = (ends[0], ends[1], location.resolution, location.without_spread, location.providers)
+        groups.append(BySpread(rows, values, *(array[rows] for array in by_report)))
     return groups
 
 
 def _slopes_at(location: Location, delta: Array, report: Indexes) -> Slopes:
-    """Return slopes of many functions, each of one report at one δ."""
+    """Return the slopes of functions that each belong to one report and one δ."""
     return lambda x, chosen: location.slopes(x, delta[chosen], report[chosen])
 
 
 def integrate(statistics: Array, location: Callable[[Array], Location], low: float, high: float) -> Array:
-    """Ln of the integral over location and spread of statistics ``(..., statistic)``."""
+    """Return the log evidence of statistics ``(..., statistic)``: the integral over location and spread."""
     distinct, inverse = _distinct(statistics.reshape(-1, statistics.shape[-1]))
     result = np.empty(len(distinct))
 
@@ -185,7 +187,7 @@ def draw(
 ) -> tuple[Array, Array]:
     """Draw (location, spread) for statistics ``(report, statistic)``.
 
-    Where there is no spread, the location is to be drawn elsewhere.
+    If the spread is 0, the caller must draw the location from its exact posterior.
     """
     distinct, inverse = _distinct(statistics)
     order = np.argsort(inverse, kind="stable")
@@ -194,8 +196,8 @@ def draw(
     samples = np.empty((2, len(statistics)))
 
     def work(reports: slice) -> None:
-        of_reports = location(distinct[reports])
-        groups = evidence_by_spread(of_reports, low, high)
+        local = location(distinct[reports])
+        groups = evidence_by_spread(local, low, high)
         for first in range(ends[reports.start], ends[reports.stop], _DRAWS):
             chosen = order[first : min(first + _DRAWS, ends[reports.stop])]
             report, spread = inverse[chosen] - reports.start, np.empty(len(chosen))
@@ -203,7 +205,7 @@ def draw(
                 rows = np.flatnonzero(np.isin(report, group.report))
                 within = np.searchsorted(group.report, report[rows])
                 spread[rows] = group.draw(within, uniform[:2, chosen[rows]], low, high)
-            samples[:, chosen] = _draw_location(of_reports, report, spread, uniform[2:, chosen], low), spread
+            samples[:, chosen] = _draw_location(local, report, spread, uniform[2:, chosen], low), spread
 
     for_each_chunk(len(distinct), _CHUNK, work)
     return samples[0], samples[1]

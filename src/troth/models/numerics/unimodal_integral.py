@@ -1,7 +1,7 @@
-"""Ln ∫ exp f for many functions with one peak each, by the trapezoidal rule where f is within 16 nats of it.
+"""Ln ∫ exp f for many unimodal functions, by the trapezoidal rule on the range within 16 nats of the peak.
 
-The functions are analytic up to a distance of π from the real line, and like the logarithm of a gamma variable: the
-rule with steps of width/(1 + width), and at most 0.5, is exact to 1e-7. What differs is how long the tails are.
+The functions are analytic up to a distance of π from the real line, like the log density of a log-gamma variable. With
+steps of width/(1 + width), at most 0.5, the rule is accurate to 1e-7. Only the lengths of the tails differ much.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Slopes: TypeAlias = Callable[[Array, Indexes], tuple[Array, Array, Array]]
 _ITERATIONS = 100
 _DROP = 16.0
 _MAX_STEP = 0.5
-_LONG = 40.0  # steps from which a tail is crossed in growing steps
-_GROWING_STEP, _WIDEST = 0.2, 1.2
-_FARTHEST, _FLATTEST = 1e15, 1e-14  # of a tail: a prior that says next to nothing has a long one
+_LONG_TAIL = 40.0  # in steps; longer tails are integrated with growing steps
+_GROWING_STEP, _MAX_UNIT = 0.2, 1.2
+_MAX_TAIL, _MIN_SLOPE = 1e15, 1e-14  # a nearly uninformative prior has a long, flat tail
 _CELLS = 96
 
 
 class Peaks(NamedTuple):
-    """Where functions peak, the value and the width there, and how far it is to 16 nats below, left and right."""
+    """Modes of functions, the value and width there, and the distances to 16 nats below, left and right."""
 
     mode: Array
     value: Array
@@ -34,50 +34,50 @@ class Peaks(NamedTuple):
     right: Array
 
 
-def find_peaks(slopes: Slopes, start: Array, close: float) -> tuple[Array, Array, Array]:
-    """Return where functions ``(function,)`` peak, the value and the width there, by Newton's method.
+def find_peaks(slopes: Slopes, start: Array, tolerance: float) -> tuple[Array, Array, Array]:
+    """Return the modes of functions ``(function,)``, and the value and width there, by Newton's method.
 
-    ``slopes`` returns some functions and their first two derivatives. The peak is found to a fraction ``close`` of its
-    width: the rule is as exact a little off the peak.
+    ``slopes`` returns selected functions and their first two derivatives. Modes are found to a fraction ``tolerance``
+    of the width, because the rule is equally accurate a little off the peak.
     """
-    mode, top, width = np.array(start), np.empty(len(start)), np.empty(len(start))
+    mode, peak, width = np.array(start), np.empty(len(start)), np.empty(len(start))
     active = np.arange(len(start))
     for _ in range(_ITERATIONS):
         x = mode[active]
         value, slope, bend = slopes(x, active)
         curvature = np.where(-bend > 1e-8, -bend, np.abs(slope) + 1e-8)
-        top[active], width[active] = value, 1 / np.sqrt(curvature)
-        still = np.flatnonzero(np.abs(slope) > close * np.sqrt(curvature))
-        if len(still) == 0:
+        peak[active], width[active] = value, 1 / np.sqrt(curvature)
+        remaining = np.flatnonzero(np.abs(slope) > tolerance * np.sqrt(curvature))
+        if len(remaining) == 0:
             break
-        active = active[still]
-        mode[active] = x[still] + np.clip(slope[still] / curvature[still], -2.0, 2.0)
-    return mode, top, width
+        active = active[remaining]
+        mode[active] = x[remaining] + np.clip(slope[remaining] / curvature[remaining], -2.0, 2.0)
+    return mode, peak, width
 
 
 def find_tails(slopes: Slopes, mode: Array, value: Array, width: Array) -> Peaks:
-    """Find how long the tails are, roughly: tangents to a concave function cross a level beyond it."""
+    """Estimate the lengths of tails from above: tangents to a concave function cross a level beyond the function."""
     ends, every_function = [], np.arange(len(mode))
     for side in (-1.0, 1.0):
-        distance = np.minimum(5.0 * width, _FARTHEST)
+        distance = np.minimum(5.0 * width, _MAX_TAIL)
         for _ in range(2):
-            at, slope, _ = slopes(mode + side * distance, every_function)
-            missing = at - (value - _DROP)
-            distance = np.clip(distance + missing / np.maximum(-side * slope, _FLATTEST), 4.0 * width, _FARTHEST)
+            height, slope, _ = slopes(mode + side * distance, every_function)
+            excess = height - (value - _DROP)
+            distance = np.clip(distance + excess / np.maximum(-side * slope, _MIN_SLOPE), 4.0 * width, _MAX_TAIL)
         ends.append(distance)
     return Peaks(mode, value, width, *ends)
 
 
 def log_integral(values: Callable[[Array, Indexes], Array], peaks: Peaks) -> Array:
-    """Ln ∫ exp f dx for ``values`` of points, each of one function."""
+    """Ln ∫ exp f dx; ``values`` evaluates functions, given by their indices, at points."""
     integral = np.empty(len(peaks.mode))
     step = np.minimum(peaks.width / (1 + peaks.width), _MAX_STEP)
-    growing = np.maximum(peaks.left, peaks.right) > _LONG * step
+    growing = np.maximum(peaks.left, peaks.right) > _LONG_TAIL * step
     for selected, grows in ((~growing, False), (growing, True)):
         rows = np.flatnonzero(selected)
         if len(rows) == 0:
             continue
-        unit = np.minimum(peaks.width[rows], _WIDEST) if grows else step[rows]
+        unit = np.minimum(peaks.width[rows], _MAX_UNIT) if grows else step[rows]
         left, right = peaks.left[rows] / unit, peaks.right[rows] / unit
         if grows:
             left, right = np.arcsinh(left) / _GROWING_STEP, np.arcsinh(right) / _GROWING_STEP
@@ -96,9 +96,9 @@ def log_integral(values: Callable[[Array, Indexes], Array], peaks: Peaks) -> Arr
 
 
 def draw_points(uniform: Array, values: Callable[[Array], Array], peaks: Peaks) -> Array:
-    """Turn two uniform numbers for each function, ``(2, function)``, into a draw from its exponential.
+    """Transform two uniform draws per function, ``(2, function)``, into a draw with density proportional to exp f.
 
-    One of many narrow cells is drawn, and a point in it: the density is taken to be constant within a cell.
+    The density is approximated as constant within each of many narrow cells.
     """
     cell = (peaks.left + peaks.right) / _CELLS
     middles = peaks.mode[:, None] - peaks.left[:, None] + cell[:, None] * (np.arange(_CELLS) + 0.5)

@@ -1,1 +1,1 @@
-"""What several families share: regressions, candidates, finitely many states, providers that differ."""
+"""Base classes of families: regressions, candidates, finitely many states, providers that differ."""

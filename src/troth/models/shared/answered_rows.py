@@ -1,4 +1,4 @@
-"""Rows with features and an answer, whatever is known about the coefficients: yes or no, labels, counts."""
+"""Rows with features and an answer (binary, a label or a count), for any prior on the coefficients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from troth.core.reductions.sums import unit_diagonal
 from troth.core.support import Support
 from troth.models.first_guess import Column, log_mean, log_odds, log_shares
 
-_NOISE = 1e-14  # eigenvalues of a matrix with ones on its diagonal that are rounding
+_ROUNDING = 1e-14  # smaller eigenvalues of a matrix with unit diagonal count as 0
 
 
 class AnsweredRows:
@@ -47,20 +47,20 @@ class AnsweredRows:
         return np.asarray(self._answer.expand(eta.reshape(len(eta), -1), y.ravel()).log_likelihood).reshape(y.shape)
 
     def predict(self, coefficients: Array, features: Array, /) -> Array:
-        """Return the most probable label, or the mean count rounded, of rows ``(..., row, feature)``."""
+        """Return the most probable label, or the rounded mean count, for rows ``(..., row, feature)``."""
         means = self._answer.means(self._predictors(np.asarray(coefficients, dtype=np.float64), features))
         return np.asarray(means.argmax(axis=0) if self._answer.predictors > 1 else np.round(means[0]), dtype=np.float64)
 
 
 def planned_features(rows: Any, features: int) -> Array:
-    """Return the features of a planned report, ``(rows, feature)``; a number of rows does not say what they are."""
+    """Check the features of a planned report, ``(rows, feature)``; a number of rows is not enough."""
     if np.ndim(rows) < 2:
         raise DataError(f"a regression is planned by its features, of shape (rows, {features}), not by {rows!r}")
     return Support().check(rows, "feature", columns=features)
 
 
 def draw_features(rng: Generator, rows: Any, features: int, leading: tuple[int, ...]) -> Array:
-    """Return the features ``rows``, or ``rows`` rows of standard normal ones, for each dataset."""
+    """Return features for each dataset: ``rows`` themselves, or that many rows of standard normal draws."""
     if np.ndim(rows) == 0:
         return rng.standard_normal((*leading, int(rows), features))
     z = np.asarray(rows, dtype=np.float64)
@@ -68,14 +68,14 @@ def draw_features(rng: Generator, rows: Any, features: int, leading: tuple[int, 
 
 
 def root_of_curvature(H: Array) -> tuple[Array, Array]:
-    """Return s and F with diag(s)FFᵀdiag(s) = H: features of very different sizes keep their digits."""
+    """Return s and F with diag(s)FFᵀdiag(s) = H, which is accurate for features of very different scales."""
     scale, unit = unit_diagonal(H)
     values, vectors = np.linalg.eigh(unit)
-    return scale, vectors * np.sqrt(np.where(values > _NOISE * H.shape[-1], values, 0.0))[..., None, :]
+    return scale, vectors * np.sqrt(np.where(values > _ROUNDING * H.shape[-1], values, 0.0))[..., None, :]
 
 
 def features_and_answers(data: Any, features: int, support: Support) -> tuple[Array, Array]:
-    """Return features ``(..., row, feature)`` and answers ``(..., row)``, or say what is wrong with them."""
+    """Validate and return features ``(..., row, feature)`` and answers ``(..., row)``."""
     try:
         z, y = data
     except (TypeError, ValueError):
@@ -131,4 +131,4 @@ class CountedAnswers:
 
     _answer = CountAnswers()
 
-    score_measure = "ln x!"  # the factorial of each count, which no summary has
+    score_measure = "ln x!"  # of each count, which summaries do not contain

@@ -1,4 +1,4 @@
-"""What all candidates share: θ is one of finitely many, and data leave an effective number of them."""
+"""Base classes of candidates: θ is one of finitely many, and data leave an effective number of them."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class CandidateStates(FiniteStates):
     )
 
     def effective_candidates(self, statistics: Array, /) -> EffectiveCandidates:
-        """Count the candidates that reports ``(provider, statistic)`` leave, each alone and all together.
+        """Return the effective number of candidates given each report ``(provider, statistic)``, and given all.
 
-        Reports that contradict each other, so that every candidate gives one of them probability 0, leave 0.
+        It is 0 if every candidate gives some report probability 0.
         """
         t = np.atleast_2d(np.asarray(statistics, dtype=np.float64))
         with np.errstate(invalid="ignore"):
@@ -49,14 +49,14 @@ class CandidateStates(FiniteStates):
         return EffectiveCandidates(np.asarray(separate), float(together), len(self.prior))
 
     def log_pmi_extremes(self, rows: int, peers: Peers, values: Bounds | None = None, /) -> Extremes:
-        """PMI = Σ p(θ|a) p(θ|b)/p(θ) is at most 1/min p(θ), and may come as near to 0 as it likes."""
+        """PMI = Σ p(θ|a) p(θ|b)/p(θ) is at most 1/min p(θ), and may be arbitrarily close to 0."""
         self._in_one_space(peers)
         return Extremes(-np.inf, float(-np.log(min(self.prior))))
 
 
 @dataclass(frozen=True)
 class FittedCandidates(FittedStates, CandidateStates):
-    """Candidates whose probabilities can be fitted to past days; the candidates themselves are given."""
+    """Given candidates, whose probabilities can be fitted to past days."""
 
     prior: Vector | None = field(  # type: ignore[assignment]
         default=None,
@@ -76,7 +76,7 @@ class FittedCandidates(FittedStates, CandidateStates):
 
 
 def reject_identical_candidates(family: str, likelihoods: Array, parameter: str) -> None:
-    """Refuse a single candidate, and candidates with the same likelihood: no data could tell anything about θ."""
+    """Reject a single candidate, or candidates with the same likelihood: no data would be informative about θ."""
     if len(np.unique(likelihoods, axis=0)) < 2:
         raise ParameterError(
             f"{family}: give at least two different candidates: data are paid for telling them apart",
@@ -85,7 +85,7 @@ def reject_identical_candidates(family: str, likelihoods: Array, parameter: str)
 
 
 def draws_by_name(draws: Any, group: str, max_draws: int) -> dict[str, Any]:
-    """Return up to ``max_draws`` evenly spaced draws, arrays by name; chains of an InferenceData follow each other."""
+    """Return arrays of up to ``max_draws`` evenly spaced draws by name; chains of an InferenceData are concatenated."""
     variables = _by_name(draws, group)
     counts = {len(values) for values in variables.values()}
     if len(counts) != 1 or not min(counts):
@@ -109,8 +109,9 @@ def _by_name(draws: Any, group: str) -> Mapping[str, Any]:
 
 
 def reject_other_draws(data: Any, published: Mapping[str, Any], group: str, max_draws: int) -> None:
-    """Refuse log-likelihoods of other draws than the published ones, where the draws came with them."""
-    if group not in data if isinstance(data, Mapping) else not hasattr(data, group):
+    """Reject log-likelihoods that come with draws other than the published ones."""
+    has_draws = group in data if isinstance(data, Mapping) else hasattr(data, group)
+    if not has_draws:
         return
     draws = draws_by_name(data, group, max_draws)
     for name, values in published.items():
@@ -124,6 +125,6 @@ def reject_other_draws(data: Any, published: Mapping[str, Any], group: str, max_
 
 
 def summed_log_likelihoods(data: Any, max_draws: int) -> Array:
-    """Return the log-likelihood of a dataset under each draw, from the group of that name of its InferenceData."""
+    """Return the log-likelihood of a dataset under each draw, from the group ``log_likelihood`` of an InferenceData."""
     variables = draws_by_name(data, "log_likelihood", max_draws)
     return np.asarray(np.sum([values.reshape(len(values), -1).sum(axis=1) for values in variables.values()], axis=0))

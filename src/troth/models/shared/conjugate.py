@@ -1,4 +1,4 @@
-"""Priors that stay in their family when data become known: all that follows from that."""
+"""Base classes of families with conjugate priors."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from troth.models.family import MAX_DRAW, Family
 
 
 class Conjugate(Family):
-    """A family whose posterior is of the same form as its prior.
+    """A family whose posterior has the same form as its prior.
 
-    A subclass says what the prior's parameters are given statistics, the logarithm of what its density integrates to,
-    and how θ is drawn from it. That logarithm, of the posterior, is Λ(t): the prior's cancels in log PMI. The prior's
-    parameters are all hyper-parameters but those declared as known.
+    A subclass defines the posterior's parameters given statistics, the log normalising integral of its density, and
+    how to draw θ. That logarithm, for the posterior, is Λ(t): the prior's cancels in log PMI. The prior's parameters
+    are all hyper-parameters except those declared as known.
     """
 
     def _posterior_parameters(self, statistics: Array) -> dict[str, Array]:
-        """Return the prior's parameters given statistics, each with the leading axes of these."""
+        """Return the posterior's parameters, each with the leading axes of the statistics."""
         raise NotImplementedError
 
     _log_integral: ClassVar[Callable[..., Array]]
-    """Ln of the integral over θ of the density with these parameters, but for factors that do not depend on θ."""
+    """Ln of the integral over θ of the unnormalised density with these parameters."""
 
     _draw: ClassVar[Callable[..., Array]]
-    """Draws θ, ``(..., parameter)``, with a generator and these parameters."""
+    """Draws θ, ``(..., parameter)``, given a generator and these parameters."""
 
     def log_evidence(self, statistics: Array, /) -> Array:
-        """Ln of the integral of the posterior's density."""
+        """Ln of the integral of the posterior's unnormalised density."""
         return np.asarray(self._log_integral(**self._posterior_parameters(np.asarray(statistics, dtype=np.float64))))
 
     def posterior(self, statistics: Array, /) -> Self:
-        """Return the family with the prior's parameters given statistics."""
+        """Return the family with the posterior's parameters as its prior's."""
         return self._replace(**self._posterior_parameters(np.asarray(statistics, dtype=np.float64)))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:

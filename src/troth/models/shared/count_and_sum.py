@@ -1,4 +1,4 @@
-"""What families of counts and of positive numbers share: the statistic (n, Σx)."""
+"""The base class of families of counts and positive numbers, whose statistic is (n, Σx)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from troth.models.numerics.possible_statistics import none_negative
 
 @dataclass(frozen=True)
 class CountAndSum(CompleteEvidence, ReducesRows):
-    """A family whose statistic is (n, Σx), and whose log PMI is extreme at the ends of the values."""
+    """A family whose statistic is (n, Σx), and whose log PMI is extreme at the bounds of the values."""
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """Log PMI in a form that keeps its digits at any number of rows."""
+        """Log PMI in a form that is accurate at any number of rows."""
         raise NotImplementedError
 
     def peer_order(self, statistics: Array, /) -> Array:
@@ -29,7 +29,7 @@ class CountAndSum(CompleteEvidence, ReducesRows):
     possible_statistics: ClassVar[str] = "values of at least 0 have no sum below 0"
 
     def possible(self, statistics: Array, /) -> Mask:
-        """Return where the sum is not negative."""
+        """Test that neither rows nor sum are negative."""
         return none_negative(np.asarray(statistics))
 
     def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
@@ -40,7 +40,7 @@ class CountAndSum(CompleteEvidence, ReducesRows):
 
 
 def draw_poisson(rng: Generator, mean: Array) -> Array:
-    """Poisson draws; beyond 1e15, where doubles hold no fractions of a standard deviation, by the normal limit."""
+    """Draw from Poisson distributions; for means above 1e15, by the normal limit."""
     large = mean > 1e15
     small = np.asarray(rng.poisson(np.where(large, 0.0, mean)), dtype=np.float64)
     if not large.any():

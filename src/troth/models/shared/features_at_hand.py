@@ -1,4 +1,4 @@
-"""A regression, or candidates, with the features of one provider, so that decoys come from the likelihood itself."""
+"""A regression or candidates with one provider's features, so that decoys are drawn from the likelihood itself."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _EXPANDED = (
     "the likelihood itself, with "
 )
 _BLOCK = 1 << 21  # answers drawn at a time
-_ROWS_OF_A_CLOSED_FORM = 10  # about as many answers are drawn while the evidence of a report is computed
+_ROWS_PER_EVIDENCE = 10  # drawing this many answers costs about as much as one evidence
 
 
 @delegates("model", "assumption", "evidence_limit", "limit_measured", "possible", "possible_statistics")
 @delegates("model", "width", "space", "statistics", "log_evidence", "log_pmi", "rows", "design", "draw_parameters")
 class FeaturesAtHand:
-    """A regression, or `Candidates`, with the features of one provider.
+    """A regression or `Candidates` with the features of one provider.
 
-    Evidence and statistics are those of the model. Fresh statistics are those of fresh answers, drawn from the
-    likelihood for these very features: the real peers and their decoys are then exchangeable for a report that says
-    nothing, whatever the expansion is worth.
+    Evidence and statistics are those of the model. Fresh statistics come from answers drawn from the likelihood for
+    these features. So the real peers and their decoys are exchangeable for an uninformative report, however poor the
+    expansion is.
     """
 
     independent_rows: ClassVar[bool] = False
@@ -45,8 +45,12 @@ class FeaturesAtHand:
         self.model, self.features = model, features
 
     def __repr__(self) -> str:
-        """Return the same text for the same features, wherever they are in memory: decoys are drawn in its order."""
-        return f"FeaturesAtHand({sha256(np.asarray(self.features).tobytes()).hexdigest()}, {self.model!r})"
+        """Identify features by their digest: decoys are drawn in the order of this text, which must be reproducible."""
+        return f"FeaturesAtHand({self._digest}, {self.model!r})"
+
+    @cached_property
+    def _digest(self) -> str:
+        return sha256(np.asarray(self.features).tobytes()).hexdigest()
 
     @property
     def without_features(self) -> Model:
@@ -56,7 +60,7 @@ class FeaturesAtHand:
 
     @property
     def approximation(self) -> str:
-        """What is not exact: the evidence, if the model expands it."""
+        """The approximation made: the expansion of the evidence, if the model has one."""
         return _EXPANDED + self.features_in_words if self.model.evidence_limit else ""
 
     def in_space_of(self, _: Model, /) -> Model:
@@ -68,20 +72,20 @@ class FeaturesAtHand:
         return line_log_pmi(self.model, own, line)
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
-        """Return what statistics say of the design; the features at hand are those of every day."""
+        """Return the design that statistics reveal; the features at hand are those of every day."""
         try:
             compared: ComparedDesign = self.model.compared_design(statistics)
         except MissingCapabilityError:
-            return ComparedDesign.of_rows_alone(statistics)
+            return ComparedDesign.rows_only(statistics)
         return compared
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
-        """Draw (z, y): with the features at hand if there are `rows` of them, otherwise with others."""
-        has_own_rows = np.ndim(rows) == 0 and np.ndim(self.features) == 2 and len(self.features) == rows
-        return self.model.draw_data(rng, parameters, self.features if has_own_rows else rows)
+        """Draw (z, y) with the features at hand if there are ``rows`` of them, otherwise as the model does."""
+        use_own = np.ndim(rows) == 0 and np.ndim(self.features) == 2 and len(self.features) == rows
+        return self.model.draw_data(rng, parameters, self.features if use_own else rows)
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
-        """Draw answers for the features at hand, and return their statistics; a report without rows keeps none."""
+        """Draw answers for the features at hand, and return their statistics; those of an empty report are 0."""
         leading = np.broadcast_shapes(parameters.shape[:-1], design.shape[:-1])
         theta = np.broadcast_to(parameters, (*leading, parameters.shape[-1]))
         fresh = self.model.draw_with_features(rng, theta, self.features)
@@ -90,10 +94,10 @@ class FeaturesAtHand:
 
 @delegates("model", "reduction", "summary", "from_summary", "answer_part", "answer_scorer", "warning_about")
 class KeptFeatures(FeaturesAtHand):
-    """A regression with features ``(kept rows, d)`` of one provider, who has ``rows`` rows in all.
+    """A regression with the features ``(kept rows, d)`` of one provider, who has ``rows`` rows in total.
 
-    Where only a sample of the features was kept, each of them stands for rows/kept rows. Two are equal if the models
-    and the features are, so that equal reports have equal decoys.
+    If only a sample of the features was kept, each stands for rows/kept rows. Equality compares models and features,
+    so that equal reports have equal decoys.
     """
 
     def __init__(self, model: Any, features: Any, rows: int | None = None) -> None:
@@ -105,23 +109,19 @@ class KeptFeatures(FeaturesAtHand):
 
     @cached_property
     def _counts(self) -> Array | None:
-        """How many rows each of the kept features stands for, or None if each is one row."""
+        """The number of rows that each of the kept features stands for, or None if each is one row."""
         size = len(self.features)
         return None if size == self.total else np.diff(np.arange(size + 1) * self.total // size)
 
     @property
     def draws_limit(self) -> str:  # type: ignore[override]
-        """Nothing where all features were kept: their answers are drawn from the likelihood."""
+        """Empty if all features were kept, because answers are then drawn from the likelihood."""
         return "" if self._counts is None else "many rows, of whose features a sample was kept"
 
     @property
     def features_in_words(self) -> str:  # type: ignore[override]
         """The peers' features, or a sample of them."""
         return "the peers' features" if self._counts is None else "a sample of the peers' features"
-
-    @cached_property
-    def _digest(self) -> str:
-        return sha256(self.features.tobytes()).hexdigest()
 
     @property
     def _key(self) -> tuple[Any, ...]:
@@ -137,16 +137,16 @@ class KeptFeatures(FeaturesAtHand):
         return f"{self.model!r} with features {self._digest} of {self.total} rows"
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """Log PMI of the regression, by its own formula or by its evidence."""
+        """Log PMI of the regression, by its own formula if it has one."""
         return log_pmi(self.model, own, peers, both)
 
     @property
     def evidence_cost(self) -> int:
-        """That of the regression, and of answers that are drawn row by row."""
-        return declared(self.model).evidence_cost + len(self.features) // _ROWS_OF_A_CLOSED_FORM
+        """The cost of the regression's evidence plus that of drawing answers row by row."""
+        return declared(self.model).evidence_cost + len(self.features) // _ROWS_PER_EVIDENCE
 
     def plan(self, rows: Any, /) -> Array:
-        """Return the design of the features at hand for reports with as many rows, or that of given features."""
+        """Return the design of the features at hand if ``rows`` is their number, or that of given features."""
         counts = np.asarray(rows, dtype=np.float64)
         if counts.ndim > 1 or self._counts is not None or (counts != self.total).any():
             return np.asarray(self.model.plan(rows))
@@ -154,12 +154,12 @@ class KeptFeatures(FeaturesAtHand):
         return np.broadcast_to(design, (*counts.shape, *design.shape))
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
-        """Draw answers for the kept features, and return their statistics, with the curvature of the design."""
+        """Draw answers for the kept features, and return their statistics with the curvature of the design."""
         fresh = self.model.from_slope(self._draw_slope(rng, parameters, design), design)
         return np.where((design != 0).any(axis=-1, keepdims=True), fresh, 0.0)
 
     def draw_answer_part(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
-        """Draw answers for the kept features, and return that part of their statistics."""
+        """Draw answers for the kept features, and return the answer part of their statistics."""
         fresh = self.model.answers_of_slope(self._draw_slope(rng, parameters, design), design)
         return np.where((design != 0).any(axis=-1, keepdims=True), fresh, 0.0)
 

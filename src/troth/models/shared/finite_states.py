@@ -1,4 +1,4 @@
-"""What families with finitely many states of the world share."""
+"""Base classes of families with finitely many states of the world."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from troth.models.parameters import Kind
 class FiniteStates(Family):
     """A family whose θ is one of m states with prior p(θ).
 
-    Statistic: the log-likelihood of the data under each state, −∞ allowed. Λ(t) = logsumexp(log p(θ) + t). What a
-    family needs besides it, such as the design of fresh data, follows after the first m numbers.
+    Statistic: the log-likelihood of the data under each state, −∞ allowed. Λ(t) = logsumexp(log p(θ) + t). Further
+    entries, such as the design of fresh data, follow the first m.
     """
 
     prior: Vector
 
     @classmethod
     def fit_options(cls, _: Reduction, /) -> Mapping[str, Kind | None]:
-        """Return the parameters that a fit must be given; it fits the probabilities of the states."""
+        """Return the parameters that a fit requires; it fits the probabilities of the states."""
         return {
             parameter.name: parameter.kind for parameter in cls.parameters() if parameter.name in cls.given_parameters
         }
@@ -48,13 +48,13 @@ class FiniteStates(Family):
         return log_sum_exp(self._log_prior + self._of(statistics))
 
     def _of(self, statistics: Array) -> Array:
-        """Return the log-likelihoods of a statistic."""
+        """Return the log-likelihoods within statistics."""
         return np.asarray(statistics, dtype=np.float64)[..., : len(self.prior)]
 
     def log_pmi(self, own: Array, peers: Array, _: Array | None = None, /) -> Array:
-        """Log PMI of log-likelihoods less their greatest on either side: what all states share does not enter.
+        """Log PMI of log-likelihoods relative to the largest on each side, which removes what all states share.
 
-        −∞ where either dataset, or both together, cannot occur.
+        It is −∞ if either dataset, or both together, cannot occur.
         """
         return second_difference(self, *(_relative_to_largest(self._of(t)) for t in (own, peers)))
 
@@ -75,9 +75,9 @@ class FiniteStates(Family):
         return np.exp(self.log_posterior(statistics))
 
     def posterior(self, statistics: Array, /) -> Self:
-        """Reweight the states; those that the statistics exclude are left out.
+        """Reweight the states, without those that the statistics exclude.
 
-        What doubles cannot tell from 0 becomes the least that they can.
+        Probabilities that underflow become the smallest normal number.
         """
         t = np.asarray(statistics, dtype=np.float64)
         possible = np.isfinite(self._of(t))
@@ -94,7 +94,7 @@ class FiniteStates(Family):
         return {name: np.array(getattr(self, name))[possible] for name in self.by_state}
 
     def rows(self, statistics: Array, /) -> Array:
-        """Return 0 for empty reports; other log-likelihoods do not determine the number of rows."""
+        """Return 0 for empty reports; log-likelihoods of others do not determine the number of rows."""
         t = np.asarray(statistics, dtype=np.float64)
         if t.any():
             raise MissingCapabilityError(
@@ -103,7 +103,7 @@ class FiniteStates(Family):
         return np.zeros(t.shape[:-1])
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw states from the prior, as numbers of shape ``(*shape, 1)``."""
+        """Draw indices of states from the prior, shape ``(*shape, 1)``."""
         prior = np.array(self.prior) / sum(self.prior)
         return rng.choice(len(prior), p=prior, size=(*shape, 1)).astype(np.float64)
 
@@ -113,7 +113,7 @@ class FiniteStates(Family):
 
 
 class FittedStates(CompleteEvidence, ReducesRows, FiniteStates):
-    """A family of known states: a fit is given these, the first of ``given_parameters`` with a row for each."""
+    """A family of known states, which a fit requires: the first of ``given_parameters`` has a row for each."""
 
     @classmethod
     def fit(cls, history: History, **given: Any) -> FittedPrior:
@@ -123,7 +123,7 @@ class FittedStates(CompleteEvidence, ReducesRows, FiniteStates):
         present = np.asarray(history.present, dtype=bool).any(axis=1)
         days = int(present.sum())
         if days < MIN_DAYS:
-            raise DataError(f"{days} days with reports: weights are fitted to at least {MIN_DAYS}")
+            raise DataError(f"{days} days with reports: a fit of the weights needs at least {MIN_DAYS}")
         summaries = np.asarray(history.summaries)[present]
         uniform = cls(prior=np.full(states, 1 / states), **given)
         t = statistics_of(uniform, summaries, history.reduction).sum(axis=-2)[:, :states]
@@ -131,9 +131,9 @@ class FittedStates(CompleteEvidence, ReducesRows, FiniteStates):
         if np.isneginf(peak).any():
             day = int(np.flatnonzero(present)[int(np.argmax(np.isneginf(peak[:, 0])))])
             raise DataError(f"day {history.days[day]}: no state could have produced these reports")
-        chance = np.exp(t - peak)
-        weights, total = _likeliest_weights(chance)
-        information = (chance / total[:, None]).T @ (chance / total[:, None])
+        likelihoods = np.exp(t - peak)
+        weights, total = _fit_weights(likelihoods)
+        information = (likelihoods / total[:, None]).T @ (likelihoods / total[:, None])
         across = np.linalg.svd(np.ones((1, states)))[2][1:]  # directions in which weights still sum to 1
         covariance = across.T @ np.linalg.pinv(across @ information @ across.T) @ across
         return FittedPrior(
@@ -145,25 +145,25 @@ class FittedStates(CompleteEvidence, ReducesRows, FiniteStates):
         )
 
 
-def _likeliest_weights(chance: Array) -> tuple[Array, Array]:
-    """Return the weights of states under which days ``(day, state)`` are likeliest, and how likely each then is.
+def _fit_weights(likelihoods: Array) -> tuple[Array, Array]:
+    """Maximise the likelihood of days ``(day, state)`` over the weights of states; return weights and likelihoods.
 
-    By expectation and maximisation; the likelihood is concave in the weights.
+    EM converges to the maximum, because the log-likelihood is concave in the weights.
     """
-    weights = np.full(chance.shape[1], 1 / chance.shape[1])
+    weights = np.full(likelihoods.shape[1], 1 / likelihoods.shape[1])
     previous = -np.inf
     for _ in range(100_000):
-        joint = chance * weights
+        joint = likelihoods * weights
         total = joint.sum(axis=1)
-        reached = float(np.log(total).sum())
+        current = float(np.log(total).sum())
         weights = np.maximum((joint / total[:, None]).mean(axis=0), 1e-12)
         weights /= weights.sum()
-        if reached - previous < 1e-10 * len(chance):
+        if current - previous < 1e-10 * len(likelihoods):
             break
-        previous = reached
+        previous = current
     return weights, total
 
 
 def _relative_to_largest(t: Array) -> Array:
-    greatest = t.max(axis=-1, keepdims=True)
-    return np.asarray(t - np.where(np.isneginf(greatest), 0.0, greatest))
+    largest = t.max(axis=-1, keepdims=True)
+    return np.asarray(t - np.where(np.isneginf(largest), 0.0, largest))

@@ -1,4 +1,4 @@
-"""Features and a label or a count: regressions whose log-likelihood is expanded at a public point."""
+"""Regressions of labels or counts whose log-likelihood is expanded at a public point."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from troth.models.shared.answered_rows import AnsweredRows, draw_features, plann
 from troth.models.shared.features_at_hand import KeptFeatures
 from troth.models.shared.regression import Regression
 
-_CLOSE = 1e-10  # of a Newton step to the mode, relative to the coefficients
+_TOLERANCE = 1e-10  # of Newton's method for the mode, relative to the coefficients
 _MAX_STEPS = 100
 
 
@@ -77,12 +77,12 @@ class ExpandedRegression(AnsweredRows, Regression):
 
     @classmethod
     def suits_target(cls, target: Column, /) -> bool:
-        """Return whether answers are of this family's kind."""
+        """Return whether the family models this kind of answers."""
         return answers_of(target) == cls.answers
 
     @classmethod
     def first_guess_of(cls, columns: Sequence[Column], target: Column, /) -> FirstGuess:
-        """Take scales and the intercept from the data; slopes are 0 ± 0.5 for labels and 0 ± 0.2 for counts."""
+        """Estimate scales and the intercept from the data; slopes are 0 ± 0.5 for labels and 0 ± 0.2 for counts."""
         z, scales, levels = standardised([*columns]) if columns else (np.ones((len(target.values), 1)), {}, {})
         slopes = z.shape[1] - 1
         intercepts = cls._guess_intercepts(target)
@@ -97,7 +97,7 @@ class ExpandedRegression(AnsweredRows, Regression):
 
     @classmethod
     def _guess_intercepts(cls, target: Column) -> list[float]:
-        """Return the coefficient of the constant for each predictor, to one digit."""
+        """Return the coefficient of the constant for each predictor, rounded to one digit."""
         raise NotImplementedError
 
     @property
@@ -129,7 +129,7 @@ class ExpandedRegression(AnsweredRows, Regression):
         return np.asarray(np.array(self.reduction.point) - np.array(self.mean), dtype=np.float64)
 
     def summary(self, data: Any, /) -> Array:
-        """Count the rows, and add up their log-likelihood at the public point, its slope and its curvature."""
+        """Sum over rows: their number, and the log-likelihood at the public point, its slope and its curvature."""
         z, y = self._checked(data)
         return summed(self._sums, z, y)
 
@@ -139,7 +139,7 @@ class ExpandedRegression(AnsweredRows, Regression):
         return reduction.of_datasets(z, y)
 
     def _expanded(self, summary: Array) -> tuple[Array, Array]:
-        """Return H and g: the slope is moved from the public point to the prior mean."""
+        """Return H and g, the slope moved from the public point to the prior mean."""
         H = self.reduction.curvature(summary)
         return H, self.reduction.slope(summary) + H @ self._point_from_mean
 
@@ -149,9 +149,9 @@ class ExpandedRegression(AnsweredRows, Regression):
         return np.asarray(self.design(self.from_summary(self._sums(z, np.zeros(z.shape[:-1])))))
 
     def expanded_at_mode(self, data: Any, /) -> Self:
-        """Return the model expanded at the most probable coefficients given public rows (z, y), with the same prior.
+        """Return the model with the same prior, expanded at the most probable coefficients given public rows (z, y).
 
-        Newton's method on log prior + log-likelihood, with halved steps where a full one overshoots.
+        The mode is found by Newton's method, with steps halved while they overshoot.
 
         Examples
         --------
@@ -163,7 +163,7 @@ class ExpandedRegression(AnsweredRows, Regression):
         z, y = self._checked(data)
         theta, mean = np.array(self.reduction.point), np.array(self.mean)
 
-        def height(theta: Array, summary: Array) -> float:
+        def objective(theta: Array, summary: Array) -> float:
             return float(summary[1] - 0.5 * (((theta - mean) @ self._prior_root) ** 2).sum())
 
         summary = self._sums(z, y, theta)
@@ -171,20 +171,20 @@ class ExpandedRegression(AnsweredRows, Regression):
             slope = self.reduction.slope(summary) - self._prior_precision @ (theta - mean)
             step = np.linalg.solve(self._prior_precision + self.reduction.curvature(summary), slope)
             moved = self._sums(z, y, theta + step)
-            while not height(theta + step, moved) >= height(theta, summary) and np.abs(step).max() > _CLOSE:
+            while not objective(theta + step, moved) >= objective(theta, summary) and np.abs(step).max() > _TOLERANCE:
                 step = step / 2
                 moved = self._sums(z, y, theta + step)
             theta, summary = theta + step, moved
-            if np.abs(step).max() <= _CLOSE * (1 + np.abs(theta).max()):
+            if np.abs(step).max() <= _TOLERANCE * (1 + np.abs(theta).max()):
                 break
         return self._replace(point=theta)
 
     def draw_own_coefficients(self, _: Generator, parameters: Array, /) -> Array:
-        """Draw the coefficients of a provider: every provider has the same, unless the family says otherwise."""
+        """Draw a provider's coefficients: by default the common ones."""
         return parameters
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
-        """Draw (z, y) from the likelihood itself, for features ``rows`` or for ``rows`` standard normal ones."""
+        """Draw (z, y) from the likelihood, with features ``rows`` or that many rows of standard normal features."""
         theta = self.draw_own_coefficients(rng, np.asarray(parameters))
         z = draw_features(rng, rows, self._features_of_row, theta.shape[:-1])
         return z, self._answer.draw(rng, self._predictors(theta, z))
@@ -198,7 +198,7 @@ class ExpandedRegression(AnsweredRows, Regression):
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
-        """Take the coefficients of all days together, which vary by what one row tells of them."""
+        """Start from the pooled coefficients, with the standard deviation that one row leaves."""
         if not isinstance(reduction, Expansion):
             raise DataError(f"{cls.__name__} needs rows that were expanded at a public point")
         total = summaries.sum(axis=(0, 1))
@@ -211,38 +211,38 @@ class ExpandedRegression(AnsweredRows, Regression):
 
     @classmethod
     def fit(cls, history: Any, **options: Any) -> Any:
-        """Fit the prior to past days, by maximum marginal likelihood.
+        """Fit the prior to past days by maximum marginal likelihood.
 
-        With rows (`History.from_tables`) every day is expanded at its own mode, and the model at its mean. Without
-        rows, or with ``point``, all are expanded at one point: where the history was expanded, or that one.
+        With rows (`History.from_tables`), each day is expanded at its own mode and the model at the prior mean. Without
+        rows, or with ``point``, everything is expanded at one point: ``point``, or that of the history.
         """
         if isinstance(history.reduction, Expansion):
             if history.tables is not None and "point" not in options:
                 return fit_at_modes(cls, history, options)
             point = tuple(options.get("point") or history.reduction.point)
-            history = history.added_by(replace(history.reduction, point=point))
+            history = history.reduced_by(replace(history.reduction, point=point))
             options = {**options, "point": point}
         return super().fit(history, **options)
 
     good_within: ClassVar[float] = 1.0
-    """How far linear predictors may be from those at the public point, for the expansion to be good."""
+    """The distance of linear predictors from those at the public point up to which the expansion is accurate."""
 
     def _pooled(self, statistics: Array) -> tuple[Array, Array]:
-        """Return H and g in units of the prior, as if providers did not differ."""
+        """Return H and g in units of the prior, assuming that providers do not differ."""
         raise NotImplementedError
 
     def posterior_mean(self, statistics: Array, /) -> Array:
-        """Return the posterior mean of the coefficients if providers do not differ, ``(..., coefficient)``."""
+        """Return the posterior mean of the coefficients, assuming equal providers, ``(..., coefficient)``."""
         H, g = self._pooled(np.asarray(statistics, dtype=np.float64))
         gamma = np.linalg.solve(np.eye(len(self.mean)) + H, g[..., None])[..., 0]
         return np.array(self.mean) + gamma @ self._prior_scale.T
 
     def warning_about(self, statistics: Array, /) -> str:
-        """Return how far z·θ is from z·θ₀, in root mean square over rows, if that is too far for the expansion.
+        """Warn if z·θ is too far from z·θ₀, in root mean square over rows, for the expansion to be accurate.
 
-        E(z·(θ − θ₀))² is tr(HΣ) over the sum of weights: over the prior, from which decoys come, and at the posterior
-        mean of all reports together, twice as far of which is tolerated because the expansion overshoots. Weights are
-        those at the first coefficient of the point, the constant.
+        E(z·(θ − θ₀))² is tr(HΣ) over the sum of weights. It is taken over the prior, from which decoys come, and at the
+        posterior mean of all reports, where twice the distance is tolerated because the expansion overshoots. Weights
+        are those at the first coefficient of the point, the constant.
 
         Examples
         --------
@@ -262,24 +262,24 @@ class ExpandedRegression(AnsweredRows, Regression):
         if not weight > 0:
             return ""
         H, shift = self._pooled(t)[0], self._point_from_mean @ self._prior_root
-        learnt = (self.posterior_mean(t) - self.public_coefficients) @ self._prior_root
-        squares = float(np.trace(H) + shift @ H @ shift), float(learnt @ H @ learnt) / 4
-        over_prior, of_reports = (float(np.sqrt(max(square, 0.0) / weight)) for square in squares)
-        if max(over_prior, of_reports) <= self.good_within:
+        step = (self.posterior_mean(t) - self.public_coefficients) @ self._prior_root
+        squares = float(np.trace(H) + shift @ H @ shift), float(step @ H @ step) / 4
+        over_prior, half_distance = (float(np.sqrt(max(square, 0.0) / weight)) for square in squares)
+        if max(over_prior, half_distance) <= self.good_within:
             return ""
         if over_prior > self.good_within:
-            far = f"linear predictors are {over_prior:.2g} from those at the public point on average over the prior"
+            problem = f"linear predictors are {over_prior:.2g} from those at the public point on average over the prior"
             remedy = "put columns on public scales ([model.scales]), or take a narrower prior"
         else:
-            far = f"these reports put linear predictors {2 * of_reports:.2g} from those at the public point"
+            problem = f"these reports put linear predictors {2 * half_distance:.2g} from those at the public point"
             remedy = "take the point from past or public rows (expanded_at_mode)"
-        return f"the expansion is poor here: {far}, and it is good up to about {self.good_within:g}; {remedy}"
+        return f"the expansion is poor here: {problem}, and it is good up to about {self.good_within:g}; {remedy}"
 
     def with_features(self, features: Any, rows: int | None = None, /) -> KeptFeatures:
         """Return the model of a provider with these features, ``(rows, d)``, whose decoys come from the likelihood.
 
-        Pass one such model per provider to a rule; the statistics are those of this model. If the features are a sample
-        of those of ``rows`` rows, each of them stands for several.
+        Pass one such model per provider to a rule; statistics stay the same. If the features are a sample from ``rows``
+        rows, each of them stands for several rows.
 
         Examples
         --------
@@ -296,7 +296,7 @@ class ExpandedRegression(AnsweredRows, Regression):
     def draw_slope(self, rng: Generator, coefficients: Array, features: Array, counts: Array | None = None, /) -> Array:
         """Draw answers to features ``(row, d)``, and return Zᵀ(y − μ) at the public point, ``(..., coefficient)``.
 
-        ``counts`` says how many rows have each of the features; without it, one.
+        ``counts`` contains the number of rows with each of the features, by default one.
         """
         sums = self._answer.draw_sums(rng, self._predictors(coefficients, features), counts)
         means = self._answer.means(self._predictors(np.array(self.reduction.point), features))
@@ -307,7 +307,7 @@ class ExpandedRegression(AnsweredRows, Regression):
 
 @dataclass(frozen=True)
 class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
-    """θ ~ N(mean, precision⁻¹): Λ is that of a linear regression with unit noise.
+    """θ ~ N(mean, precision⁻¹), with the Λ of a linear regression with unit noise.
 
     The statistic is (H by rows, g, 0, n).
     """
@@ -322,7 +322,7 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
     )
 
     def possible(self, statistics: Array, /) -> Mask:
-        """Return where H is the curvature of as many rows."""
+        """Test whether H can be the curvature of that many rows."""
         t = np.asarray(statistics, dtype=np.float64)
         return are_products(self._gram(t), self.rows(t) * self._classes)
 
@@ -351,28 +351,28 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         return np.asarray(scale * _times(root, white) + _times(H, shift))
 
     def _with_answers(self, product: Array, design: Array) -> Array:
-        """Return statistics with this g, and the curvature and the rows of a design."""
+        """Return statistics with this g and the curvature and rows of a design."""
         leading, size = product.shape[:-1], len(self.mean)
         H = np.broadcast_to(self._gram(design), (*leading, size, size))
         return self._pack(H, product, np.zeros(leading), np.broadcast_to(design[..., -1], leading))
 
     def from_slope(self, slope: Array, design: Array, /) -> Array:
-        """Return the statistics of answers with this slope at the public point, and the curvature of a design."""
+        """Return statistics from the slope of answers at the public point and the curvature of a design."""
         return self._with_answers(self.answers_of_slope(slope, design), design)
 
     def answers_of_slope(self, slope: Array, design: Array, /) -> Array:
-        """Return g of answers with this slope at the public point."""
+        """Return g from the slope of answers at the public point."""
         return np.asarray(slope + self._gram(design) @ self._point_from_mean)
 
     def expected_log_evidence(self, design: Array, /) -> Array:
-        """−½ ln det(P + H), in the limit of many rows."""
+        """−½ ln det(P + H), up to a constant and in the limit of many rows."""
         return np.asarray(-0.5 * np.linalg.slogdet(self._prior_precision + self._gram(design))[1])
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
         """As many peer rows as features suffice in the limit of many rows, for features in general position.
 
         Proof. Given peers' features g is normal with mean H(μ − mean) and covariance H + HΣH: if H has full rank this
-        determines μ and Σ. With fewer rows than features some direction of the coefficients is never seen. ∎
+        determines μ and Σ. With fewer rows than features some direction of the coefficients is not observed. ∎
         """
         if refutation := refuted_without_data(peers):
             return refutation
@@ -387,7 +387,7 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
 
 
 def _times(matrix: Array, vectors: Array) -> Array:
-    """Multiply ``(..., d, d)`` with ``(more, ..., d)``, as one product of matrices where there is one matrix."""
+    """Multiply ``(..., d, d)`` by ``(more, ..., d)``; for a single matrix as one matrix product."""
     if matrix.ndim == 2:
         return np.asarray(vectors @ matrix.T)
     return np.asarray(np.einsum("...ij,...j->...i", matrix, vectors))

@@ -1,4 +1,4 @@
-"""What families with known noise share: providers of different noise are combined in rows of one reference noise."""
+"""The base class of families with known noise; providers that differ in noise count rows in units of a reference."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from troth.models.family import Family
 
 
 class ReferenceNoise(Family):
-    """A family with fields ``noise`` and ``reference``, the noise in whose units rows are counted, or None."""
+    """A family with fields ``noise`` and ``reference``, the noise that defines the unit of rows, or None."""
 
     noise: Any
     reference: Any
@@ -24,20 +24,20 @@ class ReferenceNoise(Family):
 
     @property
     def _weight(self) -> float:
-        """How many rows of the reference noise one row is worth."""
+        """The number of rows of the reference noise that one row is worth."""
         return float((self._unit / self.noise) ** 2)
 
     def from_summary(self, summary: Array, /) -> Array:
-        """Weight the summary by what a row is worth."""
+        """Weight the summary by the worth of a row."""
         return self._weight * super().from_summary(summary)
 
     def rows(self, statistics: Array, /) -> Array:
-        """Count the rows, whatever their weight."""
+        """Return the unweighted number of rows."""
         return np.asarray(super().rows(statistics) / self._weight)
 
     @property
     def space(self) -> Mapping[str, object]:
-        """Family, prior and the noise in whose units rows are counted."""
+        """Family, prior and the noise that defines the unit of rows."""
         return {**self._prior_space, "reference noise": self._unit}
 
     def in_space_of(self, reference: Model, /) -> Model:

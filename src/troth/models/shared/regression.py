@@ -1,4 +1,4 @@
-"""What regressions with known and with unknown noise share: statistics of (z, y), draws, second differences."""
+"""The base class of regressions with known and with unknown noise: statistics of (z, y), draws, second differences."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from troth.core.reductions.sums import unit_diagonal
 from troth.core.sensitivity import Peers, Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.family import Matrix, ReducesRows, Vector, summed
-from troth.models.first_guess import Column, FirstGuess, answers_of, rough, rough_scale, standardised
+from troth.models.first_guess import Column, FirstGuess, answers_of, round_up, rounded_scale, standardised
 from troth.models.normal import zero_where_empty
 from troth.models.numerics.possible_statistics import are_products
 from troth.models.numerics.second_difference import in_chunks, peak_of, residual
 from troth.models.parameters import parameter, positive_definite, vector
 from troth.models.shared.answered_rows import draw_features, features_and_answers, planned_features
 
-ABOVE_ANY_FIT = 1e300  # a corner that keeps the augmented matrix positive definite where its value does not matter
+ABOVE_ANY_FIT = 1e300  # a corner whose value does not matter, but keeps the augmented matrix positive definite
 _CHUNK = 1 << 18  # entries of the matrices factored at a time
-_SAFE_PIVOT = 1e-4  # of a matrix with ones on its diagonal
+_SAFE_PIVOT = 1e-4  # of a matrix with unit diagonal
 
 
 class Posterior(NamedTuple):
@@ -40,7 +40,7 @@ class Posterior(NamedTuple):
 
 @dataclass(frozen=True)
 class Regression(ReducesRows):
-    """What both regressions share: rows (z, y), and statistics (ZᵀZ by rows, Zᵀr, rᵀr, n)."""
+    """Regressions of rows (z, y) with statistics (ZᵀZ by rows, Zᵀr, rᵀr, n)."""
 
     mean: Vector = field(metadata=parameter("prior mean of the coefficients", vector, [0.0, 0.0]))
     precision: Matrix = field(
@@ -57,26 +57,26 @@ class Regression(ReducesRows):
 
     @classmethod
     def suits_target(cls, target: Column, /) -> bool:
-        """Return whether answers are numbers, neither labels nor counts."""
+        """Return whether answers are numbers rather than labels or counts."""
         return answers_of(target) == "numbers"
 
     @classmethod
     def first_guess_of(cls, columns: Sequence[Column], target: Column, /) -> FirstGuess:
-        """Take scales from the data, and the noise from a regression of the standardised columns."""
+        """Estimate scales from the data, and the noise from a regression of the standardised columns."""
         z, scales, levels = standardised(columns)
-        scales[target.name] = centre, scale = rough_scale(target.numbers)
+        scales[target.name] = centre, scale = rounded_scale(target.numbers)
         y = (target.numbers - centre) / scale
         residuals = y - z @ np.linalg.lstsq(z, y, rcond=None)[0]
-        noise = rough(float(np.sqrt((residuals**2).sum() / max(len(residuals) - z.shape[1], 1)))) or 0.1
+        noise = round_up(float(np.sqrt((residuals**2).sum() / max(len(residuals) - z.shape[1], 1)))) or 0.1
         return FirstGuess(cls._guess_noise(noise), from_data=True, scales=scales, levels=levels)
 
     @classmethod
     def _guess_noise(cls, noise: float) -> dict[str, Any]:
-        """Return the parameters that say how far answers scatter."""
+        """Return the parameters that describe the noise."""
         return {"noise": noise}
 
     def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
-        """Name the coefficient of each column but the last, the target; of several labels, for each of them."""
+        """Name the coefficient of each column except the last, the target; with several labels, for each label."""
         names = ["intercept" if column is None else f"coefficient of {column}" for column in columns[:-1]]
         if self._classes == 1:
             return names
@@ -84,17 +84,17 @@ class Regression(ReducesRows):
 
     @property
     def _classes(self) -> int:
-        """How many vectors of coefficients there are."""
+        """The number of coefficient vectors."""
         return 1
 
     def summary(self, data: Any, /) -> Array:
-        """Count the rows, and multiply (z, r) with itself."""
+        """Return the number of rows, and the sum of outer products of (z, r)."""
         z, y = features_and_answers(data, len(self.mean), Support())
         return summed(self.reduction.of_rows, np.concatenate([z, y[..., None]], axis=-1))
 
     @property
     def reduction(self) -> Reduction:
-        """The number of rows, and the products of features and of what the prior mean leaves unexplained."""
+        """The number of rows, and the products of features and of residuals r = y − z·mean."""
         d = len(self.mean)
         return Moments((0.0,) * (d + 1), linear=False, squares=True, prediction=tuple(self.mean))
 
@@ -114,7 +114,7 @@ class Regression(ReducesRows):
     )
 
     def possible(self, statistics: Array, /) -> Mask:
-        """Return where ZᵀZ, Zᵀr and rᵀr are products of as many rows (z, r)."""
+        """Test whether ZᵀZ, Zᵀr and rᵀr are products of that many rows (z, r)."""
         t, d = np.asarray(statistics, dtype=np.float64), len(self.mean)
         matrix = np.empty((*t.shape[:-1], d + 1, d + 1))
         matrix[..., :d, :d] = self._gram(t)
@@ -123,13 +123,13 @@ class Regression(ReducesRows):
         return are_products(matrix, self.rows(t))
 
     def design(self, statistics: Array, /) -> Array:
-        """Gram matrix of the features (by rows) and number of rows: what was fixed before the answers."""
+        """Return the Gram matrix of the features (by rows) and the number of rows, which do not depend on answers."""
         gram = np.asarray(statistics, dtype=np.float64)[..., : len(self.mean) ** 2]
         return np.concatenate([gram, self.rows(statistics)[..., None]], axis=-1)
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
         """Return the Gram matrix of the features."""
-        return ComparedDesign.of_products(self._gram(np.asarray(statistics, dtype=np.float64)))
+        return ComparedDesign.from_products(self._gram(np.asarray(statistics, dtype=np.float64)))
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``."""
@@ -138,7 +138,7 @@ class Regression(ReducesRows):
         return np.concatenate([gram, np.full((*z.shape[:-2], 1), float(z.shape[-2]))], axis=-1)
 
     def _posterior(self, t: Array, unit: float, row: Array, corner: Array | float) -> Posterior:
-        """Factor [[unit·P + G, row], [rowᵀ, corner]] once: determinant, whitened row and residual in one Cholesky."""
+        """Factor [[unit·P + G, row], [rowᵀ, corner]]; one Cholesky gives determinant, whitened row and residual."""
         d = len(self.mean)
         augmented = np.empty((*t.shape[:-1], d + 1, d + 1))
         np.add(self._gram(t), unit * self._prior_precision, out=augmented[..., :d, :d])
@@ -177,7 +177,7 @@ class Regression(ReducesRows):
         return np.asarray(np.linalg.inv(self._prior_root).T, dtype=np.float64)
 
     def _in_units_of_prior(self, gram: Array, product: Array, variance: Array | float = 1.0) -> tuple[Array, Array]:
-        """Return the precision and the product that rows of a variance give coefficients in units of the prior."""
+        """Return precision and product for coefficients in units of the prior, from rows with this variance."""
         root, unit = self._prior_scale, np.asarray(variance)[..., None]
         precision = root.T @ gram @ root / unit[..., None]
         return 0.5 * (precision + np.swapaxes(precision, -1, -2)), product @ root / unit
@@ -185,11 +185,11 @@ class Regression(ReducesRows):
     def _information(
         self, own: Array, peers: Array, both: Array, unit: float, scale: float | None
     ) -> tuple[Array, ...]:
-        """W, minus half the second difference of hᵀΛ⁻¹h; minus that of ln det Λ; the posterior rates of own and peers.
+        """Return W = −½Δ² hᵀΛ⁻¹h, −Δ² ln det Λ, and the posterior rates of own and peers.
 
         With r = h − Λμ_T, W = ½(r₁ᵀΛ₁⁻¹r₁ + r₂ᵀΛ₂⁻¹r₂ − μ_TᵀPμ_T) is stationary in μ_T, and c − hᵀΛ⁻¹h is
-        (c − μᵀh − μᵀ(h − Gμ) + μᵀPμ) − rᵀΛ⁻¹r: what cancels, cancels in residuals that are formed exactly. Where the
-        prior mean fits a side better than μ_T, that side is taken around the prior mean.
+        (c − μᵀh − μᵀ(h − Gμ) + μᵀPμ) − rᵀΛ⁻¹r, so cancellation occurs only in residuals that are computed exactly. If
+        the prior mean fits a side better than μ_T, that side is expanded around the prior mean.
         """
         joint = self._posterior(both, unit, self._product(both), ABOVE_ANY_FIT)
         solved = np.linalg.solve(np.swapaxes(joint.root, -1, -2), joint.whitened[..., None])
@@ -215,7 +215,7 @@ class Regression(ReducesRows):
         return W, determinant, first.residual / 2, second.residual / 2
 
     def _corner(self, scale: float | None, t: Array, mean: Array, near: Array, anchor: Array) -> tuple[Array, Mask]:
-        """Corner of the augmented matrix, and whether it is taken around 0; with known noise it does not matter."""
+        """Return the augmented matrix's corner, and whether it is expanded around 0; irrelevant for known noise."""
         if scale is None:
             return np.array(ABOVE_ANY_FIT), np.array(False)
         h = self._product(t)[..., None, :]
@@ -233,7 +233,7 @@ class Regression(ReducesRows):
         return in_chunks(zero_if_empty, own, peers, both, max(1, _CHUNK // (len(self.mean) + 1) ** 2))
 
     def _prior_given(self, t: Array) -> dict[str, Array]:
-        """Return mean and precision of the coefficients given statistics, in units of the noise."""
+        """Return the posterior mean and precision of the coefficients, in units of the noise."""
         precision = self._prior_precision + self._gram(t)
         return {"mean": np.array(self.mean) + np.linalg.solve(precision, self._product(t)), "precision": precision}
 
@@ -246,10 +246,10 @@ class Regression(ReducesRows):
         unit: float,
         evidence: Callable[[Array, Array, Array], Array],
     ) -> Array:
-        """Log PMI with the members of a line, whose precision Λ = P + G is factored once, and solved for all members.
+        """Return log PMI with the members of a line, factoring their common precision Λ = P + G only once.
 
-        The members have the features of ``peers``, and h and (rᵀr, n) of their own. ``evidence(t, quadratic,
-        log_determinant)`` is the log evidence, given (rᵀr, n), hᵀΛ⁻¹h and ln det Λ.
+        Members share the features of ``peers``, but have their own h and (rᵀr, n). ``evidence(t, quadratic,
+        log_determinant)`` is the log evidence given (rᵀr, n), hᵀΛ⁻¹h and ln det Λ.
         """
         count, leading = len(products), products.shape[1:-1]
         own_rows, peer_rows = (
@@ -259,7 +259,7 @@ class Regression(ReducesRows):
         ends = np.broadcast_to(tails, (count, *leading, 2)).reshape(count, -1, 2)
         out = np.empty(members.shape[:-1])
         prior = self._prior_precision * unit
-        nothing = evidence(np.zeros(2), np.zeros(()), _log_determinant(prior))
+        empty_evidence = evidence(np.zeros(2), np.zeros(()), _log_determinant(prior))
 
         def work(rows: slice) -> None:
             a, b, h, tail = own_rows[rows], peer_rows[rows], members[:, rows], ends[:, rows]
@@ -273,7 +273,7 @@ class Regression(ReducesRows):
                 )
             )
             empty = (a[:, -1] == 0) | (b[:, -1] == 0)
-            out[:, rows] = np.where(empty, 0.0, (joint - peers) - (alone - nothing))
+            out[:, rows] = np.where(empty, 0.0, (joint - peers) - (alone - empty_evidence))
 
         for_each_chunk(len(own_rows), max(1, _CHUNK // (len(self.mean) * (len(self.mean) + count))), work)
         return out.reshape(count, *leading)
@@ -291,25 +291,25 @@ class Regression(ReducesRows):
         return z, signal + noise * rng.standard_normal(signal.shape)
 
     def _draw_from_design(self, rng: Generator, theta: Array, variance: Array | float, design: Array) -> Array:
-        """Draw (ZᵀZ, Zᵀr, rᵀr, n) given θ: Zᵀε ~ N(0, σ²ZᵀZ), and what is left of εᵀε is chi-square."""
+        """Draw (ZᵀZ, Zᵀr, rᵀr, n) given θ: Zᵀε ~ N(0, σ²ZᵀZ), and the remainder of εᵀε is chi-squared."""
         d = len(self.mean)
         leading = np.broadcast_shapes(theta.shape[:-1], design.shape[:-1])
         matrix = self._gram(design)
         gram = np.broadcast_to(matrix, (*leading, d, d))
         rows, sigma2 = np.broadcast_to(design[..., -1], leading), np.broadcast_to(variance, leading)
-        size, unit = unit_diagonal(matrix)
+        scale, unit = unit_diagonal(matrix)
         root, positive = _root_and_rank(unit)
         white = np.sqrt(sigma2)[..., None] * rng.standard_normal((*leading, d)) * positive
-        noise = np.einsum("...ij,...j->...i", size[..., None] * root, white)
+        noise = np.einsum("...ij,...j->...i", scale[..., None] * root, white)
         shift = theta - np.array(self.mean)
         signal = np.einsum("...ij,...j->...i", gram, np.broadcast_to(shift, (*leading, d)))
-        spare = np.maximum(rows - positive.sum(axis=-1), 0)
+        freedom = np.maximum(rows - positive.sum(axis=-1), 0)
         square = (shift * (signal + 2 * noise)).sum(axis=-1) + (white**2).sum(axis=-1)
-        square = square + 2 * sigma2 * rng.standard_gamma(spare / 2)
+        square = square + 2 * sigma2 * rng.standard_gamma(freedom / 2)
         return self._pack(gram, signal + noise, square, rows)
 
     def _sensitivity(self, rows: int, peers: Peers, needed: int) -> Sensitivity:
-        """Decide by how many rows peers have, of which all coefficients need at least ``needed``."""
+        """Decide by the peers' number of rows; all coefficients together need at least ``needed``."""
         if refutation := refuted_without_data(peers):
             return refutation
         d, count = len(self.mean), sum(n for _, n in peers)
@@ -324,7 +324,7 @@ class Regression(ReducesRows):
 
 
 def _root_and_rank(matrix: Array) -> tuple[Array, Mask]:
-    """Return F with FFᵀ = matrix, and which of its columns are not zero: Cholesky where safe, else eigenvalues."""
+    """Return F with FFᵀ = matrix, by Cholesky if safe and else by eigenvalues, and a mask of its non-zero columns."""
     safe = _min_pivot(matrix) > _SAFE_PIVOT**2
     root, positive = np.empty_like(matrix), np.ones(matrix.shape[:-1], dtype=bool)
     root[safe] = np.linalg.cholesky(matrix[safe])
@@ -336,7 +336,7 @@ def _root_and_rank(matrix: Array) -> tuple[Array, Mask]:
 
 
 def _min_pivot(matrix: Array) -> Array:
-    """Return the smallest pivot of Gaussian elimination, or one that is not positive: no matrix stops the others."""
+    """Return the smallest pivot of Gaussian elimination; no matrix raises an error if it is not positive definite."""
     remaining, smallest = matrix, np.full(matrix.shape[:-2], np.inf)
     for _ in range(matrix.shape[-1]):
         pivot, row = remaining[..., 0, 0], remaining[..., 0, 1:]
@@ -347,7 +347,7 @@ def _min_pivot(matrix: Array) -> Array:
 
 
 def _quadratic(h: Array, precision: Array) -> Array:
-    """Return hᵀΛ⁻¹h of ``(member, row, d)``, where all members of a row share its Λ."""
+    """Return hᵀΛ⁻¹h of ``(member, row, d)``, where all members of a row share Λ."""
     products = np.ascontiguousarray(np.moveaxis(h, 0, -1))
     return np.asarray(np.einsum("rdm,rdm->mr", products, np.linalg.solve(precision, products)), dtype=np.float64)
 

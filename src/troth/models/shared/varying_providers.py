@@ -1,4 +1,4 @@
-"""Providers that differ by an unknown amount: what the families have in common, and normal effects on coefficients."""
+"""Base classes of families whose providers differ by an unknown amount, in general and by normal random effects."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from troth.models.numerics.spread_grid import CHANCE_OF_NO_SPREAD, SpreadGrid, s
 from troth.models.parameters import Word, parameter
 
 BORROWED_ROWS = 3.0
-"""Weight of the declared noise, in rows, against the spread of a provider's own rows."""
+"""Weight of the declared noise, in rows, relative to the residuals of a provider's own rows."""
 
-_MAX_SPREADS = {"little": 0.1, "some": 0.3}  # "any" is up to the family
+_MAX_SPREADS = {"little": 0.1, "some": 0.3}  # for "any" the family decides
 
 
-def differ_parameter(most: str) -> Any:
-    """Return the metadata of the parameter ``differ``, with the largest spread in words."""
-    meaning = f"how far honest providers may differ: little, some or any; any means {most}"
+def differ_parameter(limit: str) -> Any:
+    """Return the metadata of the parameter ``differ``; ``limit`` describes the largest spread."""
+    meaning = f"how far honest providers may differ: little, some or any; any means {limit}"
     return parameter(meaning, Word(*_MAX_SPREADS, "any"), "any")
 
 
@@ -38,13 +38,13 @@ def differ_parameter(most: str) -> Any:
 class VaryingProviders(ReducesRows):
     """A family in which each provider has its own parameter around a common one, with an unknown spread.
 
-    θ is the common parameter and the spread. The spread is 0 with probability 0.1; otherwise it lies anywhere between
-    the smallest that is told from 0 and the largest that ``differ`` allows, each factor being equally likely. Λ
-    integrates over it, so that a round learns it from its own reports. A subclass says what adds over providers.
+    θ is the common parameter and the spread. The spread is 0 with probability 0.1, and otherwise log-uniform between
+    the smallest that can be distinguished from 0 and the largest that ``differ`` allows. Λ integrates over it, so each
+    round learns the spread from its own reports. A subclass defines what adds over providers.
 
-    Ten providers with a hundred rows leave a spread open by a third. A prior that expects spreads far below what
-    real providers show takes honest differences for luck and pays too much for large reports: sending every row twice
-    then gains. So the smallest is not much below what matters, and 0 stands for everything under it.
+    Ten providers with a hundred rows determine a spread only to within a third. A prior that expects spreads far below
+    those of real providers takes honest differences for chance and overpays large reports, so that sending every row
+    twice gains. Therefore the smallest spread is not far below what matters, and 0 stands for everything below it.
     """
 
     independent_rows: ClassVar[bool] = False
@@ -54,7 +54,7 @@ class VaryingProviders(ReducesRows):
 
     @property
     def differ(self) -> str:
-        """How far providers may differ, "little", "some" or "any": a parameter of each family, after its others."""
+        """How far providers may differ: "little", "some" or "any". Each family has this as its last parameter."""
         raise NotImplementedError
 
     @property
@@ -66,18 +66,18 @@ class VaryingProviders(ReducesRows):
     possible_statistics: ClassVar[str] = "statistics are what the model makes of the sums that they begin with"
 
     def possible(self, statistics: Array, /) -> Mask:
-        """Return where a statistic is that of the sums which it carries, and these are possible."""
+        """Test whether statistics agree with the sums that they contain, and these sums are possible."""
         t = np.asarray(statistics, dtype=np.float64)
         with np.errstate(all="ignore"):
             recomputed, valid = self._recomputed(t)
             return valid & agree(t, recomputed)
 
     def _recomputed(self, statistics: Array) -> tuple[Array, Mask]:
-        """Return statistics computed anew from the sums that they carry, and where data can have such sums."""
+        """Recompute statistics from the sums that they contain; also return whether data can have such sums."""
         return statistics, all_possible(statistics)
 
     def expected_log_evidence(self, _: Array, /) -> None:
-        """No exact sum: two providers' rows are not one provider's, so designs do not add."""
+        """Return None: rows of two providers are not those of one, so designs do not add."""
         return
 
     def _draw_spread(self, rng: Generator, shape: tuple[int, ...]) -> Array:
@@ -90,10 +90,10 @@ class VaryingProviders(ReducesRows):
 class RandomEffects(VaryingProviders):
     """Coefficients β ~ N(mean, Σ), of a provider βᵢ ~ N(β, τ²Σ), and answers whose mean is linear in βᵢ.
 
-    A provider's rows have the variance that they show, s² = (3·noise² + its squared residuals)/(3 + their degrees of
-    freedom): like features it is independent of θ. So a report is a normal log-likelihood of βᵢ with known precision,
-    and its integral over the effect is c + hᵀγ − ½γᵀMγ for each τ, in coordinates γ of the prior. These, the number
-    of rows and that of providers are the statistic. Λ integrates over γ in closed form, and over τ by quadrature.
+    A provider's rows have their observed variance s² = (3·noise² + squared residuals)/(3 + degrees of freedom), which
+    like features is independent of θ. So a report is a normal log-likelihood of βᵢ with known precision, and its
+    integral over the effect is c + hᵀγ − ½γᵀMγ for each τ, in coordinates γ of the prior. The statistic consists of
+    these, the number of rows and the number of providers. Λ integrates over γ in closed form and over τ by quadrature.
     """
 
     @property
@@ -106,16 +106,16 @@ class RandomEffects(VaryingProviders):
 
     @property
     def _spreads_of_prior(self) -> Array:
-        """The nodes of the spread in units of the prior's standard deviation."""
+        """The spread's nodes, in units of the prior's standard deviation."""
         return self._grid.nodes
 
     @property
     def _scale_of_effects(self) -> Array | None:
-        """A where a provider's coefficients are N(γ, τ²AAᵀ) in units of the prior; None for the identity."""
+        """The matrix A if a provider's coefficients are N(γ, τ²AAᵀ) in units of the prior; None for the identity."""
         return None
 
     def _integrated(self, rows: Array, precision: Array, product: Array) -> Array:
-        """Integrate over the effect: the statistics of products g with a precision H, which they may share."""
+        """Integrate over the effect: return the statistics of products g with precision H, which may be shared."""
         effects = integrate_effects(precision, product, self._spreads_of_prior, self._scale_of_effects)
         parts = [part.reshape(*part.shape[: -1 - more], -1) for more, part in enumerate(effects)]
         parts = [np.broadcast_to(part, (*rows.shape, part.shape[-1])) for part in parts]
@@ -123,7 +123,7 @@ class RandomEffects(VaryingProviders):
 
     @staticmethod
     def _limited(statistics: Array, summary: Array) -> Array:
-        """Return statistics, infinite where a sum exceeds the limit: squares that large would not show in them."""
+        """Make statistics infinite if a sum exceeds the limit, which they would not reveal otherwise."""
         beyond = ~(np.abs(summary) <= MAX_SUM).all(axis=-1, keepdims=True)
         return np.where(beyond, np.inf, statistics) if beyond.any() else statistics
 
@@ -139,17 +139,17 @@ class RandomEffects(VaryingProviders):
         return effects.precision[..., 0, :, :], effects.product[..., 0, :]
 
     def _recomputed(self, statistics: Array) -> tuple[Array, Mask]:
-        """Integrate anew over the effect what the statistic says without spread: g and H, which is some ZᵀZ."""
+        """Integrate g and H, which the statistic contains at spread 0, over the effect; test that H is some ZᵀZ."""
         precision, product = self._without_spread(statistics)
-        plenty = np.full(statistics.shape[:-1], np.inf)
-        return self._integrated(statistics[..., 0], precision, product), are_products(precision, plenty)
+        unlimited = np.full(statistics.shape[:-1], np.inf)
+        return self._integrated(statistics[..., 0], precision, product), are_products(precision, unlimited)
 
     def _effects(self, statistics: Array) -> Array:
-        """Return how many effects there are, which is how sharply they show the spread: one for each coefficient."""
+        """Return the number of effects, one per provider and coefficient, which determines the spread's precision."""
         return np.asarray(self._coefficients * statistics[..., 1])
 
     def log_evidence(self, statistics: Array, /) -> Array:
-        """Ln of the integral over the spread of exp Λ given the spread."""
+        """Ln of the integral of the evidence over the spread."""
         t = np.asarray(statistics, dtype=np.float64)
         return self._grid.integrate(evidence_of_effects(self._unpack(t)), self._effects(t))
 
@@ -159,10 +159,10 @@ class RandomEffects(VaryingProviders):
         return t[..., 2 : 2 + len(self._grid.nodes) * (1 + self._coefficients)]
 
     def answer_scorer(self, own: Array, peers: Array, /) -> Callable[[Array], Array]:
-        """Return log PMI as a function of peers' c and h: 1 + M is factored once for each spread."""
+        """Return log PMI as a function of peers' c and h; 1 + M is factored once per spread."""
         a, b, nodes = self._unpack(own), self._unpack(peers), len(self._grid.nodes)
         joint, alone = evidence_in_line(a.precision + b.precision), evidence_in_line(b.precision)
-        of_own = self.log_evidence(own) - self.log_evidence(np.zeros(own.shape[-1]))
+        own_evidence = self.log_evidence(own) - self.log_evidence(np.zeros(own.shape[-1]))
         counts = self._effects(own + peers), self._effects(peers)
 
         def score(line: Array) -> Array:
@@ -173,23 +173,23 @@ class RandomEffects(VaryingProviders):
                     (joint(a.constant + constant, a.product + product), alone(constant, product)), counts, strict=True
                 )
             )
-            return np.asarray((pooled - peers_alone) - of_own)
+            return np.asarray((pooled - peers_alone) - own_evidence)
 
         return score
 
     def design(self, statistics: Array, /) -> Array:
-        """Return the number of rows, and the precision that they and their spread give the provider's coefficients."""
+        """Return the number of rows, and the precision of the provider's coefficients that they give."""
         return self._design(self.rows(statistics), self._without_spread(statistics)[0])
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
-        """Return nothing: how rows scatter is a part of the data, which differ from day to day like all data."""
-        return ComparedDesign.of_rows_alone(statistics)
+        """Return rows alone: the scatter of rows is part of the data, and may differ between days."""
+        return ComparedDesign.rows_only(statistics)
 
     def _design(self, rows: Array, precision: Array) -> Array:
         return np.concatenate([rows[..., None], precision.reshape(*rows.shape, -1)], axis=-1)
 
     def _answers(self, precision: Array, product: Array) -> Array:
-        """Return c and h for each spread, of products g with a precision H."""
+        """Return c and h for each spread, from products g with precision H."""
         effects = integrate_effects(precision, product, self._spreads_of_prior, self._scale_of_effects, matrices=False)
         return np.concatenate([effects.constant, effects.product.reshape(*product.shape[:-1], -1)], axis=-1)
 

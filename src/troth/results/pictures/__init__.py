@@ -1,4 +1,4 @@
-"""Pictures of what was paid and why, as SVG: the same for the page, for notebooks, for files and for the service."""
+"""SVG pictures of payments and the reasons for them, for the page, notebooks, files and the service."""
 
 from troth.results.pictures.beliefs import draw_belief
 from troth.results.pictures.lies import draw_lies

@@ -1,10 +1,10 @@
-"""What each lie gains over the truth, with its interval."""
+"""The gain of each lie over the truth, with its interval."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from troth.audits.findings import VERDICT_IN_WORDS
+from troth.audits.findings import VERDICT_LABELS
 from troth.core.formats import share, short, true_minus
 from troth.results.pictures.svg import Picture, percent
 
@@ -17,7 +17,7 @@ _KINDS: dict[LieVerdict, str] = {"gains": "gain", "loses": "loss"}
 
 
 def draw_lies(findings: Sequence[Finding]) -> Picture:
-    """Draw the gain of each lie as a dot on its interval: orange gains, blue loses, grey is neither."""
+    """Draw the gain of each lie as a dot on its interval: orange if it gains, blue if it loses, grey if neither."""
     row, top = 42, 4
     bottom = top + row * len(findings)
     limit = max(0.05, *(max(abs(finding.low), abs(finding.high)) for finding in findings))
@@ -29,7 +29,7 @@ def draw_lies(findings: Sequence[Finding]) -> Picture:
     for i, finding in enumerate(sorted(findings, key=lambda finding: finding.gain)):
         y, kind = top + row * i, _KINDS.get(finding.verdict, "neither")
         lie = true_minus(finding.lie)
-        tip = f"{lie}: {VERDICT_IN_WORDS[finding.verdict]}, {share(finding.low)} to {share(finding.high)}"
+        tip = f"{lie}: {VERDICT_LABELS[finding.verdict]}, {share(finding.low)} to {share(finding.high)}"
         line = picture.group(tip)
         picture.add("text", short(lie, 36), inside=line, x=0, y=y + 12)
         picture.add("text", share(finding.gain, 1, sign=True), inside=line, x="100%", y=y + 12, text_anchor="end")
@@ -40,6 +40,6 @@ def draw_lies(findings: Sequence[Finding]) -> Picture:
         picture.add("line", kind=kind, inside=line, y1=middle, y2=middle, **ends)
         picture.add("circle", kind=kind, inside=line, cx=place(finding.gain), cy=middle, r=5.5)
     for x, anchor, value in (("0%", "start", -limit), ("50%", "middle", 0.0), ("100%", "end", limit)):
-        words = share(value, 0, sign=True) if value else "0: the truth"
-        picture.add("text", words, kind="note", x=x, y=bottom + 18, text_anchor=anchor)
+        label = share(value, 0, sign=True) if value else "0: the truth"
+        picture.add("text", label, kind="note", x=x, y=bottom + 18, text_anchor=anchor)
     return picture

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from troth.results.result import Result
 
 _MAX_BARS, _MAX_PROVIDERS, _MAX_DAYS, _MAX_POINTS = 60, 40, 60, 400
-_MAX_CHARACTERS = 40  # of all days, which fit above their columns on a phone
+_MAX_CHARACTERS = 40  # of day labels that fit above their columns on a phone
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A payment and its cap: shares are parts of the cap, and all bars have caps in one unit."""
+    """A payment and its cap; shares are parts of the cap, and the caps of all bars have the same unit."""
 
     label: str
     amount: str
@@ -49,7 +49,7 @@ def draw_round(campaign: Campaign, payments: Sequence[Payment]) -> Picture:
 
 
 def draw_bars(title: str, bars: Sequence[Bar]) -> Picture:
-    """Draw payments and their caps on one scale, each with a mark where an empty report would be."""
+    """Draw payments and their caps on one scale, each with a mark for an empty report."""
     row, top = 42, 32
     picture = Picture(title, height=top + row * len(bars), description="The table shows the same numbers.")
     picture.key(("bar", "paid"), ("track", "cap"), ("mark", "an empty report"))
@@ -75,7 +75,7 @@ def draw_bars(title: str, bars: Sequence[Bar]) -> Picture:
 
 
 def draw_ranking(payments: Sequence[Payment]) -> Picture:
-    """Draw shares of the cap as a falling curve, the best paid first: for more providers than bars."""
+    """Draw shares of the cap as a falling curve, for more providers than bars can show."""
     height, left = 180, 0.11
     shares = np.sort([payment.share for payment in payments])[::-1]
     low = min(0.0, float(shares[-1]))
@@ -94,8 +94,8 @@ def draw_ranking(payments: Sequence[Payment]) -> Picture:
     picture.add("polyline", kind="curve", inside=area, points=points)
     empty = down(payments[0].empty_share)
     picture.add("line", kind="mark dashed", inside=area, x1=0, x2=100, y1=empty, y2=empty)
-    words = f"{len(shares):,} providers, the best paid first; dashed: an empty report"
-    picture.add("text", words, kind="note", x="100%", y=height + 30, text_anchor="end")
+    caption = f"{len(shares):,} providers, the best paid first; dashed: an empty report"
+    picture.add("text", caption, kind="note", x="100%", y=height + 30, text_anchor="end")
     return picture
 
 
@@ -115,12 +115,12 @@ def draw_days(result: Result) -> Picture:
         payments = {payment.provider: payment for payment in paid_round.payments}
         sides = {"x": percent(left + step * (j + 0.04)), "width": percent(0.92 * step)}
         for i, name in enumerate(names):
-            kind, shade, words = "missing", 1.0, "no report"
+            kind, shade, caption = "missing", 1.0, "no report"
             if name in payments:
                 payment = payments[name]
-                words = f"{share(payment.share)} of the cap, {result.campaign.show(payment.payment)}"
+                caption = f"{share(payment.share)} of the cap, {result.campaign.show(payment.payment)}"
                 kind, shade = "bar", _shade(payment.share)
-            cell = picture.group(f"{short(str(paid_round.day), 20)}: {words}")
+            cell = picture.group(f"{short(str(paid_round.day), 20)}: {caption}")
             y = top + row * i
             picture.add("rect", kind=kind, inside=cell, y=y, height=row - 3, rx=2, fill_opacity=shade, **sides)
     y = top + row * len(names) + 24
@@ -137,7 +137,7 @@ def draw_days(result: Result) -> Picture:
 
 
 def _day_labels(days: Sequence[str], left: float) -> list[tuple[float, str, str]]:
-    """Return where labels stand, how they are aligned, and what they say: the ends if there is no room for all."""
+    """Return positions, anchors and texts of labels: only the first and the last if there is no room for all."""
     if sum(map(len, days)) > _MAX_CHARACTERS:
         return [(left, "start", days[0]), (1.0, "end", days[-1])]
     step = (1 - left) / len(days)

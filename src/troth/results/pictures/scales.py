@@ -1,4 +1,4 @@
-"""One number on a scale: a score, or what was spent of a budget."""
+"""Pictures of one number on a scale: a score, a place in a line, or the paid part of a budget."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_DOTS = 100
 
 
 def draw_score(score: float, low: float, high: float, empty_share: float) -> Picture:
-    """Draw a score on its scale, with a mark where an empty report would be."""
+    """Draw a score on its scale, with a mark for an empty report."""
     part = (score - low) / (high - low)
     title = f"The score {number(score)} on the scale from {number(low)} to {number(high)}"
     picture = Picture(title, height=78, description=f"An empty report would be at {empty_share:.0%} of the scale.")
@@ -30,9 +30,9 @@ def draw_score(score: float, low: float, high: float, empty_share: float) -> Pic
 
 
 def draw_line(line: Line) -> Picture:
-    """Draw a place in a line, from those that fit the report best, on the left, to the worst.
+    """Draw the place of the real peers in a line, from the best fit on the left to the worst.
 
-    A dot stands for one of the others, or for several where there are many; where they have probabilities, for 1%.
+    A dot stands for one of the others, for several if there are many, or for 1% if they have probabilities.
     """
     dots = 100 if line.count is None else min(line.count, _MAX_DOTS)
     if line.count is None:
@@ -52,7 +52,7 @@ def draw_line(line: Line) -> Picture:
 
 
 def draw_budget(title: str, *, paid: int, pending: int, budget: int) -> Picture:
-    """Draw what was paid of a budget, and lighter what may still be."""
+    """Draw the paid part of a budget and, in a lighter colour, the part that is pending."""
     picture = Picture(title, height=12)
     picture.add("rect", kind="track", width="100%", height=12, rx=6)
     for kind, amount in (("bar soft", paid + pending), ("bar", paid)):

@@ -1,4 +1,4 @@
-"""SVG without scripts, styles or colours: the style sheet `pictures.css` adapts it to light, dark and paper."""
+"""SVG without scripts or colours, which the style sheet `pictures.css` adapts to light mode, dark mode and paper."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from troth.campaigns.records.ledger import write_whole
+from troth.campaigns.records.ledger import write_atomic
 from troth.core.errors import ParameterError
 from troth.core.formats import printable
 
@@ -15,10 +15,10 @@ _WIDTH = 640  # of a picture outside a page, in pixels
 
 
 class Picture:
-    """A picture that is as wide as the space it is given, with text that keeps its size.
+    """A picture that fills the available width, with text of constant size.
 
-    Places across are percentages (see `percent`), places down are pixels. A screen reader says the title and the
-    description.
+    Horizontal positions are percentages (see `percent`), vertical positions are pixels. Screen readers read the title
+    and the description.
 
     Examples
     --------
@@ -39,11 +39,11 @@ class Picture:
     def add(
         self, tag: str, text: str = "", *, kind: str = "", inside: Element | None = None, **attributes: str | float
     ) -> Element:
-        """Add a shape or text, of a class of the style sheet; ``x_1`` is the attribute ``x-1``."""
-        class_attribute = {"class": kind} if kind else {}
+        """Add a shape or text with the class ``kind``; underscores in names of attributes become hyphens."""
+        all_attributes = {"class": kind} if kind else {}
         for name, value in attributes.items():
-            class_attribute[name.replace("_", "-")] = value if isinstance(value, str) else f"{value:.4g}"
-        element = SubElement(self._root if inside is None else inside, tag, class_attribute)
+            all_attributes[name.replace("_", "-")] = value if isinstance(value, str) else f"{value:.4g}"
+        element = SubElement(self._root if inside is None else inside, tag, all_attributes)
         element.text = printable(text) or None
         return element
 
@@ -54,11 +54,11 @@ class Picture:
         return element
 
     def stretched(self, *, x: str, y: float, width: str, height: float) -> Element:
-        """Add a square of 100 units that is stretched over a part of the picture: for curves."""
+        """Add a square of 100 units, for curves, that is stretched over a part of the picture."""
         return self.add("svg", x=x, y=y, width=width, height=height, viewBox="0 0 100 100", preserveAspectRatio="none")
 
     def key(self, *entries: tuple[str, str]) -> None:
-        """Add a line at the top that says what the colours are: class and word."""
+        """Add a legend at the top: pairs of a class and its label."""
         x, y = 0.0, 14
         for kind, word in entries:
             self.add("rect", kind=kind, x=x, y=y - 10, width=3 if kind == "mark" else 12, height=12)
@@ -81,15 +81,15 @@ class Picture:
         return self.standalone()
 
     def save(self, path: str | Path) -> Path:
-        """Write the picture to a file, which ends in ``.svg``."""
+        """Write the picture to a file whose name ends in ``.svg``."""
         path = Path(path)
         if path.suffix.lower() != ".svg":
             raise ParameterError(f"{path.name}: pictures of payments are SVG; name a file that ends in .svg")
-        return write_whole(path, self.standalone().encode())
+        return write_atomic(path, self.standalone().encode())
 
 
 def percent(part: float) -> str:
-    """Return a part of the width, between 0 and 1, as SVG has it.
+    """Format a part of the width, between 0 and 1, as a percentage.
 
     Examples
     --------

@@ -15,7 +15,7 @@ _MAX_BARS = 40
 
 
 def draw_workers(payments: Sequence[Payment], errors: Mapping[str, float]) -> Picture:
-    """Draw mean shares, the best first, with two standard errors to each side; of many the best and the worst."""
+    """Draw mean shares ± two standard errors, the best first; of many workers, only the best and the worst."""
     half = _MAX_BARS // 2
     bars = payments if len(payments) <= _MAX_BARS else [*payments[:half], *payments[-half:]]
     step, empty = 20, payments[0].empty_share

@@ -1,6 +1,6 @@
-"""The JSON API: the routes are those of `troth.operations`, and each is answered by the function of the same name.
+"""The JSON API: the routes of `troth.operations`, each answered by the handler of the same name.
 
-Money is decimal strings, times are UTC.
+Money is written as decimal strings, times are in UTC.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from troth.operations import GROUPS, OPERATIONS, PREFIX
 from troth.service.access import AuthenticatedRoute
 from troth.service.api import handlers
 from troth.service.api.calls import endpoint_of
-from troth.service.openapi import described
+from troth.service.openapi import route_options
 
 ENDPOINTS: dict[str, Callable[..., Any]] = {
     operation.name: endpoint_of(operation, getattr(handlers, operation.name)) for operation in OPERATIONS
 }
-"""What FastAPI calls, by the operation's name."""
+"""The endpoints by the names of their operations."""
 
 
 def mounted() -> APIRouter:
-    """Return the routes of the table of operations."""
+    """Return a router with the routes of all operations."""
     router = APIRouter(prefix=PREFIX, route_class=AuthenticatedRoute)
     for tag, operations in GROUPS.items():
         for operation in operations:
@@ -34,6 +34,6 @@ def mounted() -> APIRouter:
                 operation_id=operation.name,
                 tags=[tag],
                 status_code=operation.status,
-                **described(operation),
+                **route_options(operation),
             )
     return router

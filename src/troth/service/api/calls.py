@@ -1,4 +1,4 @@
-"""How an operation is answered: by its function, with the fields of its model, and once for each key."""
+"""Endpoints of operations: call the handler, write the fields of the output model, answer each key only once."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class Call(AuthenticatedRequest):
     keyed: KeyedRequest | None
 
     def reply(self, content: Any) -> Reply:
-        """Write a view as JSON with the fields of the operation's model."""
+        """Return a view as JSON with the fields of the operation's output model."""
         if self.operation.output is None:
             return Reply(self.operation.status, b"")
-        writer = _writer(str(self.operation.output))
-        return Reply(self.operation.status, writer.dump_json(writer.validate_python(content)))
+        adapter = _adapter(str(self.operation.output))
+        return Reply(self.operation.status, adapter.dump_json(adapter.validate_python(content)))
 
     def once(self, work: Callable[[Connection], Any]) -> Reply:
-        """Do something in one transaction and write its view; under a key that was used before, repeat the reply."""
+        """Call `work` in one transaction and reply with its view; if the key was used before, repeat the reply."""
         return answer_once(self.store, self.keyed, lambda tx: self.reply(work(tx)))
 
 
 def reads(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function of an operation that only shows something."""
+    """Return the handler of an operation that only reads."""
 
     def read(call: Call, **values: Any) -> Any:
         with call.store.read() as tx:
@@ -54,12 +54,12 @@ def reads(view: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def writes(work: Callable[..., Any]) -> Callable[..., Reply]:
-    """Return the function of an operation that changes something in one transaction, once under a key."""
+    """Return the handler of an operation that writes in one transaction, once per key."""
     return lambda call, **values: call.once(lambda tx: work(tx, call, **values))
 
 
 def changes(change: Callable[..., Any], view: Callable[..., Any] | None = None) -> Callable[..., Reply]:
-    """Return the function of an operation that calls `change` with the fields of the body, and then shows `view`."""
+    """Return the handler of an operation that calls `change` with the fields of the body, and then shows `view`."""
 
     def work(tx: Connection, call: Call, body: BaseModel | None = None, **values: Any) -> Any:
         answer = change(tx, call.user, **values, **dict(body or ()))
@@ -71,7 +71,7 @@ def changes(change: Callable[..., Any], view: Callable[..., Any] | None = None) 
 
 
 def settles(work: Callable[..., Any], view: Callable[..., Any]) -> Callable[..., Reply]:
-    """Return the function of an operation that pays, in transactions of its own, and then shows `view`."""
+    """Return the handler of an operation that pays, in transactions of its own, and then shows `view`."""
 
     def settle(call: Call, body: BaseModel | None = None, **values: Any) -> Reply:
         work(call.store, call.user, **values, **dict(body or ()))
@@ -81,19 +81,19 @@ def settles(work: Callable[..., Any], view: Callable[..., Any]) -> Callable[...,
 
 
 @cache
-def _writer(name: str) -> TypeAdapter[Any]:
+def _adapter(name: str) -> TypeAdapter[Any]:
     return TypeAdapter(getattr(responses, name))
 
 
-def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what FastAPI calls for an operation, with the parameters that the operation declares."""
+def endpoint_of(operation: Operation, handler: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the FastAPI endpoint of an operation, with the parameters that the operation declares."""
 
-    def called(request: Request, key: str | None = None, body: Any = None, **values: Any) -> tuple[Call, Any]:
+    def call_handler(request: Request, key: str | None = None, body: Any = None, **values: Any) -> tuple[Call, Any]:
         if request.url.path.startswith("/api/") and (unknown := set(request.query_params) - {*operation.query}):
             raise InvalidError(f"{min(unknown)!r} is not a parameter of this operation")
         call = Call(request, operation, None if key is None else _keyed(request, key, body))
         reply = earlier_reply(call.store, call.keyed)
-        return call, reply or function(call, **values, **({} if body is None else {"body": body}))
+        return call, reply or handler(call, **values, **({} if body is None else {"body": body}))
 
     def response(call: Call, answer: Any) -> Response:
         if isinstance(operation.output, Content):
@@ -105,15 +105,15 @@ def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[
         return Response(reply.body, reply.status, media_type="application/json" if reply.body else None)
 
     async def answer(request: Request, **values: Any) -> Response:
-        return await threads.run(operation.pool, lambda: response(*called(request, **values)))
+        return await threads.run(operation.pool, lambda: response(*call_handler(request, **values)))
 
     async def receive(request: Request, key: str | None = None, **values: Any) -> Response:
         store, limits = request.app.state.store, request.app.state.settings.limits
         round_key = request.state.visitor, values["campaign"], values["number"]
-        await threads.run("reads", incoming.check_welcome, store, *round_key, key)
+        await threads.run("reads", incoming.check_upload_allowed, store, *round_key, key)
         async with incoming.stored(request.stream(), limits, store.spool) as path:
-            call, reply = await threads.run("writes", called, request, key=key, body=path, **values)
-        if isinstance(reply, str):  # it waits to be read
+            call, reply = await threads.run("writes", call_handler, request, key=key, body=path, **values)
+        if isinstance(reply, str):  # the identifier of an upload that waits to be read
             row = await incoming.read_soon(store, limits, reply)
             reply = await threads.run("writes", _receipt, call, row, *round_key)
         return response(call, reply)
@@ -124,7 +124,7 @@ def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[
 
 
 def _receipt(call: Call, row: Row[Any], user: User, campaign: str, number: int) -> Reply:
-    """Show an upload as it was read; one that still waits is shown as it is, and asked about again."""
+    """Reply with an upload that was read; for one that was not, reply with 202, which no key repeats."""
     if row.state == "read":
         return call.once(lambda tx: views.submission_view(tx, user, campaign, number, row.id))
     with call.store.read() as tx:
@@ -136,13 +136,13 @@ def _signature(operation: Operation) -> Signature:
     parameters |= {name: requests.PARAMETERS[name] for name in (*names_in(operation.path), *operation.query)}
     if isinstance(operation.input, str):
         parameters["body"] = getattr(requests, operation.input)
-    needed = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in parameters.items()]
+    required = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in parameters.items()]
     key = Parameter("key", Parameter.KEYWORD_ONLY, default=None, annotation=requests.Key)
-    return Signature([*needed, key] if operation.keyed else needed)
+    return Signature([*required, key] if operation.keyed else required)
 
 
 def _keyed(request: Request, key: str, body: BaseModel | Path | None) -> KeyedRequest:
-    """Return what identifies a request under a key."""
+    """Return a request's key with a fingerprint of its contents."""
     if isinstance(body, Path):
         content = sha256_of(body)
     else:

@@ -1,4 +1,4 @@
-"""What answers each operation of `troth.operations`, under its name: most show something, or change it and show it."""
+"""The handlers of `troth.operations`, under the same names: most show a view, or make a change and then show it."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def submit_file(call: Call, campaign: str, number: int, name: str, body: Path) -
 
 
 def _waits(call: Call, key: str) -> bool:
-    """Return whether the same request was sent before, and waits to be read."""
+    """Return whether an upload with the same key was queued before."""
     with call.store.read() as tx:
         return upload_queue.find(tx, upload_queue.identifier_of(call.user.account, key)) is not None
 

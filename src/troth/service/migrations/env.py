@@ -1,4 +1,4 @@
-"""Run migrations on the connection that `troth.service.migrate` hands over."""
+"""Run migrations on the connection that `troth.service.migrate` passes."""
 
 from alembic import context
 

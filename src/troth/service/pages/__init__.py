@@ -1,4 +1,4 @@
-"""The pages: rendered on the server, working without JavaScript, nicer with it. Each has a line in one table."""
+"""The pages: rendered on the server, usable without JavaScript, and listed in one table."""
 
 from __future__ import annotations
 
@@ -24,29 +24,28 @@ from troth.service.requests import PARAMETERS
 
 
 class Page(NamedTuple):
-    """A page, or what one of its forms does.
+    """A page, or the action of one of its forms.
 
-    The function is given the visit and what the address says; or it is an endpoint of the API, for a file. A parameter
-    with a default is read from the query; those after a star are for other functions. If what a form asks for is
-    refused, the page that has it is shown ``again``, with the reason; whoever may not see that page gets the same
-    refusal from it.
+    ``function`` takes the visit and the parameters of the path; for a file, it is an endpoint of the API. Parameters
+    with defaults are read from the query, and keyword-only ones are for other functions. If an action fails, ``again``
+    shows the form's page with the error; a user who may not see that page gets its error instead.
     """
 
     method: str
     path: str
     access: Access
     function: Callable[..., Any]
-    slow: Pool | None = None  # where it takes longer than a look at the database or a change to it
+    slow: Pool | None = None  # the pool, if it takes longer than to read or write the database
     again: Callable[..., Response] | None = None
-    welcome: Callable[..., Any] | None = None  # checked before any of a form with a file is read
+    welcome: Callable[..., Any] | None = None  # called before a form with a file is read; raises to reject it
 
     @property
     def route(self) -> str:
-        """Its method and its path, as the table of access has them."""
+        """The method and the path."""
         return f"{self.method} {self.path}"
 
     def endpoint(self) -> Callable[..., Any]:
-        """Return what FastAPI calls: a form is one of ours, whether or not the function reads it."""
+        """Return the FastAPI endpoint. It accepts only our own forms, even if the function does not read the form."""
         if self.function in ENDPOINTS.values():
             return self.function
 
@@ -56,19 +55,17 @@ class Page(NamedTuple):
                 return await self._answer(visit, values)
             if self.welcome is not None:
                 await threads.run("reads", self.welcome, visit, **values)
-            async with forms.sent(request, visit.visitor, with_file=self.welcome is not None) as form:
+            async with forms.received(request, visit.visitor, with_file=self.welcome is not None) as form:
                 return await self._answer(replace(visit, form=form), values)
 
         parameters = {"request": Request} | {name: PARAMETERS[name] for name in names_in(self.path)}
-        needed = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in parameters.items()]
-        own_parameters = signature(self.function, eval_str=True).parameters.values()
-        form_parameters = [
-            parameter
-            for parameter in own_parameters
+        required = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in parameters.items()]
+        query = [
+            parameter.replace(kind=Parameter.KEYWORD_ONLY)
+            for parameter in signature(self.function, eval_str=True).parameters.values()
             if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.default is not parameter.empty
         ]
-        query = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in form_parameters]
-        endpoint.__signature__ = Signature([*needed, *query])  # type: ignore[attr-defined]
+        endpoint.__signature__ = Signature([*required, *query])  # type: ignore[attr-defined]
         return endpoint
 
     async def _answer(self, visit: Visit, values: dict[str, Any]) -> Any:
@@ -154,10 +151,10 @@ HEALTH = {page.route for page in PAGES if page.slow == "health"}
 
 
 class CachedStaticFiles(StaticFiles):
-    """Files that browsers keep and ask about: they are sent again only when they have changed."""
+    """Static files that browsers cache and revalidate: they are sent again only if they have changed."""
 
     def file_response(self, *arguments: Any, **options: Any) -> Response:
-        """Send a file, or say that it is unchanged."""
+        """Send a file, or report that it is unchanged."""
         response = super().file_response(*arguments, **options)
         response.headers["cache-control"] = "no-cache"
         return response

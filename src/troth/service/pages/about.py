@@ -20,14 +20,14 @@ def assumed(visit: Visit) -> Response:
 
 
 def docs(visit: Visit) -> Response:
-    """Show the API's documentation, which sets styles by script: this page alone allows that."""
+    """Show the API's documentation. It sets styles by script, which only this page allows."""
     response = visit.page("docs.html")
     response.headers["content-security-policy"] = _DOCS_POLICY
     return response
 
 
 def health(visit: Visit) -> Response:
-    """Report that the service and its database respond, and that the database takes changes."""
+    """Report that the service and its database respond, and that the database can be written."""
     view = views.health_view(visit.store)
     if "text/html" not in visit.request.headers.get("accept", ""):
         return JSONResponse(view.model_dump())

@@ -12,7 +12,7 @@ from troth.service.pages import forms
 from troth.service.pages.frame import Visit, changes, goto, safe_next
 
 
-def sign_in_page(visit: Visit, next: str = "/") -> Response:  # noqa: A002 (as browsers see it)
+def sign_in_page(visit: Visit, next: str = "/") -> Response:  # noqa: A002 (the name in the query)
     """Ask for name and password."""
     after = safe_next(visit.form.text("next", next))
     if visit.visitor is not None and visit.error is None:
@@ -41,7 +41,7 @@ def sign_out(visit: Visit) -> Response:
 
 
 def enter_page(visit: Visit, secret: str) -> Response:
-    """Show a button that signs in: looking at a link does not use it up."""
+    """Show a button that signs in; opening the link does not use it up."""
     with visit.store.read() as tx:
         link = accounts.find_link(tx, secret)
         if link.kind != "sign-in":
@@ -51,7 +51,7 @@ def enter_page(visit: Visit, secret: str) -> Response:
 
 
 def enter(visit: Visit, secret: str) -> Response:
-    """Use a link up and sign in."""
+    """Use up a link, and sign in."""
     password = _chosen_password(visit.form)
     with visit.store.write() as tx:
         account = accounts.use_sign_in_link(tx, secret, password)
@@ -69,7 +69,7 @@ def _chosen_password(form: forms.Fields) -> str | None:
 
 
 def join_page(visit: Visit, secret: str) -> Response:
-    """Show what somebody is invited to: looking does not use the invitation up."""
+    """Show the campaign of an invitation; opening the link does not use it up."""
     with visit.store.read() as tx:
         campaign, member = campaigns.invited_to(tx, secret)
         terms = campaigns.terms_of(campaign)
@@ -82,13 +82,13 @@ def join_page(visit: Visit, secret: str) -> Response:
 
 
 def join(visit: Visit, secret: str) -> Response:
-    """Accept an invitation, with the account that is signed in or a new one."""
+    """Accept an invitation with the account that is signed in, or with a new one."""
     user, name = visit.visitor, visit.form.text("name")
-    own = None if user is None else user.account
+    own_account = None if user is None else user.account
     password = None if user is not None else _chosen_password(visit.form)
     with visit.store.write() as tx:
         campaign, _ = campaigns.invited_to(tx, secret)
-        account = accounts.accept_invitation(tx, secret, account=own, name=name, password=password)
+        account = accounts.accept_invitation(tx, secret, account=own_account, name=name, password=password)
         session = None if user is not None else accounts.start_session(tx, account)
     response = goto(f"/campaigns/{campaign.id}", "joined")
     return response if session is None else forms.sign_in(visit.request, response, session)
@@ -98,8 +98,8 @@ def settings_page(visit: Visit, *, secret: str | None = None) -> Response:
     """Show an account and its tokens."""
     with visit.store.read() as tx:
         tokens = accounts.list_tokens(tx, visit.user.account)
-    acts = ("manage", "run campaigns") if visit.user.role == "analyst" else ("submit", "send and confirm reports")
-    scopes = [("read", "read everything you can see"), acts]
+    writing = ("manage", "run campaigns") if visit.user.role == "analyst" else ("submit", "send and confirm reports")
+    scopes = [("read", "read everything you can see"), writing]
     return visit.page("settings.html", tokens=tokens, secret=secret, scopes=scopes)
 
 
@@ -120,7 +120,7 @@ def change_password(visit: Visit) -> Response:
 
 
 def create_token(visit: Visit) -> Response:
-    """Make a token and show it this once."""
+    """Create a token, and show it this one time."""
     text, form = visit.form.text("days", "30"), visit.form
     days = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
     with visit.store.write() as tx:

@@ -1,4 +1,4 @@
-"""The analyst's campaigns and their providers. At the same addresses providers see what `provider` shows."""
+"""The analyst's pages of campaigns and their providers. At the same addresses, providers see those of `provider`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from troth.service.pages import provider
 from troth.service.pages.frame import Visit, changes, goto, settles
 
 _PROVIDERS = f"{CAMPAIGN}/providers"
-_INVITED = ("name", "identity", "group")  # the fields of an invitation
+_INVITATION_FIELDS = ("name", "identity", "group")
 
 
 def home(visit: Visit) -> Response:
@@ -45,7 +45,7 @@ def home(visit: Visit) -> Response:
 
 
 def _status(tx: Connection, user: User, campaign: str) -> dict[str, Any]:
-    """Return a campaign's rounds, what it has paid, and the most that rounds which are open or closed can still pay."""
+    """Return a campaign's rounds, the amount paid, and the maximum that open and closed rounds can still pay."""
     terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
     round_views = views.own_rounds(tx, terms, rounds.list_rounds(tx, campaign))
     paid = sum(round_row.amount.minor for round_row in round_views if round_row.amount is not None)
@@ -94,22 +94,22 @@ finish = settles(settlement.finish, CAMPAIGN, "finished")
 
 
 def providers_page(visit: Visit, campaign: str, *, invited: str | None = None, secret: str = "") -> Response:
-    """Show the providers, with the invitation of one of them, or what was typed into a form that was refused."""
+    """Show the providers, with a new invitation, or with the input of a rejected form."""
     with visit.store.read() as tx:
         view = views.own_campaign(tx, visit.user, campaign)
         members = campaigns.list_members(tx, campaign)
     refused = visit.error is not None and visit.form.has("identity")  # another form has only a group
     context = {
         "groups": sorted({member.group for member in members if member.group}),
-        "typed": {name: visit.form.text(name) if refused else "" for name in _INVITED},
+        "typed": {name: visit.form.text(name) if refused else "" for name in _INVITATION_FIELDS},
         "link": f"{visit.settings.url}/join/{secret}" if secret else None,
     }
     return visit.page("providers.html", view=view, members=members, invited=invited, **context)
 
 
 def invite(visit: Visit, campaign: str) -> Response:
-    """Add a provider and show its one-time link, this once."""
-    name, identity, group = map(visit.form.text, _INVITED)
+    """Add a provider, and show its one-time link, which is not shown again."""
+    name, identity, group = map(visit.form.text, _INVITATION_FIELDS)
     with visit.store.write() as tx:
         member = campaigns.add_member(tx, visit.user, campaign, name, identity, group)
         secret = campaigns.invite(tx, visit.user, campaign, member)
@@ -117,7 +117,7 @@ def invite(visit: Visit, campaign: str) -> Response:
 
 
 def invite_again(visit: Visit, campaign: str, member: str) -> Response:
-    """Show a new one-time link, this once; any earlier link stops working."""
+    """Show a new one-time link, which is not shown again; any earlier link stops working."""
     with visit.store.write() as tx:
         secret = campaigns.invite(tx, visit.user, campaign, member)
         name = campaigns.find_member(tx, campaign, member).name
@@ -128,7 +128,7 @@ change_group = changes(campaigns.change_group, _PROVIDERS, "grouped", group=lamb
 
 
 def revoke_page(visit: Visit, campaign: str, member: str) -> Response:
-    """Ask whether a provider is really to be revoked."""
+    """Ask for confirmation before a provider is revoked."""
     with visit.store.read() as tx:
         view = views.own_campaign(tx, visit.user, campaign)
         row = campaigns.find_member(tx, campaign, member)

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from troth.mechanisms import Figures
-from troth.results.explanation import data_in_words, odds_in_words
+from troth.results.explanation import describe_data, describe_log_pmi
 from troth.results.page import ASSUMED
 from troth.results.pictures import draw_line, draw_score
 from troth.results.task_page import assumed_of
@@ -35,20 +35,20 @@ def explain(visit: Visit, campaign: str, number: int, *, member: str | None = No
             return visit.page("task_payment.html", pay=pay, **context)
         result = ledgers.load_result(tx, campaign)
     figures = Figures(**{field.name: getattr(payment, field.name) for field in fields(Figures)})
-    everything = visit.user.role == "analyst"
+    is_analyst = visit.user.role == "analyst"
     context |= {
-        "odds": None if figures.log_pmi is None else odds_in_words(figures.log_pmi),
+        "odds": None if figures.log_pmi is None else describe_log_pmi(figures.log_pmi),
         "steps": terms.rule.steps(figures),
         "rule": terms.rule,
         "mathml": mathml,
         "draw_score": draw_score,
         "draw_line": draw_line,
-        "data": data_in_words(result, payments.day, payment.provider, everything) if result else "",
+        "data": describe_data(result, payments.day, payment.provider, is_analyst) if result else "",
         "empty": terms.show(int(payment.empty_share * payment.cap.minor)),
     }
     return visit.page("explanation.html", **context)
 
 
 def mathml(formula: str) -> Markup:
-    """Return a formula of a rule, which is LaTeX, as a page has it, with breaks where it allows them."""
+    """Convert a rule's formula from LaTeX to MathML, with line breaks where it allows them."""
     return Markup(" ".join(map(convert, formula.split(r"\allowbreak"))))  # noqa: S704 (rules are code, not input)

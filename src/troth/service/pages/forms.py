@@ -1,7 +1,7 @@
 """Forms: read within limits, and accepted only from our own pages.
 
-Every form carries a token that is a digest of a secret cookie: the session's, or before signing in a random one of the
-visit. Another site can make a browser send the cookie, and cannot know the digest.
+Every form carries a token, which is a digest of a secret cookie: the session's or, before signing in, a random one of
+the visit. Another site can make a browser send the cookie, but cannot know the digest.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from troth.service.uploads import UploadError
 
 VISIT, DEVICE = "troth_visit", "troth_device"
 _MAX_BYTES = 2 << 20
-_AROUND = 1 << 16  # what a form has beside its file
+_FORM_OVERHEAD = 1 << 16  # bytes of a form besides its file
 
 
 class Fields:
-    """What a form says: texts, and files."""
+    """The fields of a form: texts and files."""
 
     def __init__(self, data: FormData) -> None:
         self.data = data
 
     def text(self, name: str, default: str = "") -> str:
-        """Return a text without spaces around it."""
+        """Return a text without surrounding spaces."""
         value = self.data.get(name)
         return value.strip() if isinstance(value, str) and value.strip() else default
 
@@ -46,7 +46,7 @@ class Fields:
         return value if isinstance(value, str) else ""
 
     def all(self, name: str) -> list[str]:
-        """Return all texts of a name."""
+        """Return all texts with a name."""
         return [value for value in self.data.getlist(name) if isinstance(value, str)]
 
     def has(self, name: str) -> bool:
@@ -65,10 +65,10 @@ class Fields:
 
 
 @asynccontextmanager
-async def sent(request: Request, user: User | None, *, with_file: bool) -> AsyncIterator[Fields]:
-    """Read a form, check that it is one of ours, and close its files in the end."""
+async def received(request: Request, user: User | None, *, with_file: bool) -> AsyncIterator[Fields]:
+    """Read a form, check that it is one of ours, and close its files afterwards."""
     check_origin(request)
-    data = await _parsed(request, request.app.state.settings.limits.bytes + _AROUND if with_file else _MAX_BYTES)
+    data = await _parsed(request, request.app.state.settings.limits.bytes + _FORM_OVERHEAD if with_file else _MAX_BYTES)
     try:
         fields = Fields(data)
         if not hmac.compare_digest(fields.secret("csrf").encode(), _token(_secret(request, user)).encode()):
@@ -78,15 +78,15 @@ async def sent(request: Request, user: User | None, *, with_file: bool) -> Async
         await data.close()
 
 
-async def _parsed(request: Request, most: int) -> FormData:
+async def _parsed(request: Request, max_bytes: int) -> FormData:
     length = request.headers.get("content-length", "")
-    if length.isascii() and length.isdigit() and int(length) > most:
-        raise UploadError(413, f"the form has more than {most:,} bytes; send statistics instead of rows")
+    if length.isascii() and length.isdigit():
+        _check_size(int(length), max_bytes)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     parsers: dict[str, Any] = {"multipart/form-data": MultiPartParser, "application/x-www-form-urlencoded": FormParser}
     if kind not in parsers:
         raise InvalidError("send a form")
-    parser = parsers[kind](request.headers, _counted(request, most))
+    parser = parsers[kind](request.headers, _counted(request, max_bytes))
     try:
         data: FormData = await parser.parse()
     except BaseException as error:
@@ -98,19 +98,23 @@ async def _parsed(request: Request, most: int) -> FormData:
     return data
 
 
-async def _counted(request: Request, most: int) -> AsyncIterator[bytes]:
+async def _counted(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
     total = 0
     async for block in request.stream():
         total += len(block)
-        if total > most:
-            raise UploadError(413, f"the form has more than {most:,} bytes; send statistics instead of rows")
+        _check_size(total, max_bytes)
         yield block
 
 
-def check_origin(request: Request) -> None:
-    """Refuse what another site's page sends, as far as browsers report it; where they do not, the token alone decides.
+def _check_size(size: int, max_bytes: int) -> None:
+    if size > max_bytes:
+        raise UploadError(413, f"the form has more than {max_bytes:,} bytes; send statistics instead of rows")
 
-    Under no-referrer they call every origin null, and on plain HTTP they do not send ``Sec-Fetch-Site``.
+
+def check_origin(request: Request) -> None:
+    """Reject a form that, according to the browser, comes from another site. Otherwise the token alone decides.
+
+    Under no-referrer, browsers report every origin as null, and on plain HTTP they do not send ``Sec-Fetch-Site``.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     own_origins = {_origin(request.app.state.settings.url), _origin(str(request.url))}
@@ -135,12 +139,12 @@ def _secret(request: Request, user: User | None) -> str:
 
 
 def _token(secret: str) -> str:
-    """Return the digest of a secret; of none, one that nobody can know."""
+    """Return the digest of a secret; without a secret, of a random one that nobody knows."""
     return sha256(f"csrf:{secret or secrets.token_hex(32)}".encode()).hexdigest()
 
 
 def set_cookie(request: Request, response: Response, name: str, value: str, days: int | None = None) -> None:
-    """Hand out a cookie that scripts cannot read and other sites' forms do not send."""
+    """Set a cookie that scripts cannot read and other sites' forms do not send."""
     response.set_cookie(
         name,
         value,
@@ -153,7 +157,7 @@ def set_cookie(request: Request, response: Response, name: str, value: str, days
 
 
 def sign_in(request: Request, response: Response, session: str) -> Response:
-    """Hand out a session's cookie."""
+    """Set the cookie of a session."""
     set_cookie(request, response, COOKIE, session, SESSION_DAYS)
     response.delete_cookie(VISIT, path="/")
     return response

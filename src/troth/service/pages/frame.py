@@ -1,4 +1,4 @@
-"""The frame around every page: the visit, templates and their shared variables, and how times are written."""
+"""The frame around every page: the visit, the templates and their shared variables, and the format of times."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ NOTICES = {
     "ended": "The token was revoked.",
     "goodbye": "You are signed out.",
 }
-"""What a page says after a redirect: only these sentences, whatever the address has."""
+"""The messages that a page may show after a redirect; the address can only select one of them."""
 
 
 def moment(text: str | None) -> Markup:
-    """Return a time of the tables for people, in UTC; a script adds the local time as a title."""
+    """Format a stored time for people, in UTC; a script adds the local time as a title."""
     if text is None:
         return Markup("–")
     minute = datetime.fromisoformat(text).strftime("%Y-%m-%d %H:%M")
@@ -58,13 +58,13 @@ environment.globals["version"] = __version__
 
 @dataclass(frozen=True)
 class Visit(AuthenticatedRequest):
-    """A request for a page: what its form says, and why that was refused, where the page is shown again."""
+    """A request for a page, with the fields of its form and, if the action failed, the error."""
 
     form: forms.Fields = field(default_factory=lambda: forms.Fields(FormData()))
     error: TrothError | None = None
 
     def page(self, template: str, **context: Any) -> Response:
-        """Render a page for whoever asks, with what went wrong."""
+        """Render a page for the visitor, with the error if there was one."""
         token, new_secret = forms.token_for(self.request, self.visitor)
         notice = self.request.query_params.get("notice", "") if self.request.method == "GET" else ""
         frame = {
@@ -83,21 +83,21 @@ class Visit(AuthenticatedRequest):
 
 
 def goto(path: str, notice: str | None = None) -> Response:
-    """Send a browser to another page after something was done."""
+    """Redirect the browser to another page after an action."""
     return RedirectResponse(path + (f"?notice={notice}" if notice else ""), 303)
 
 
 def changes(
     change: Callable[..., Any], to: str, notice: str, **fields: Callable[[forms.Fields], Any]
 ) -> Callable[..., Response]:
-    """Return the action of a form that calls `change` in one transaction, and then sends the browser to a page.
+    """Return the action of a form that calls `change` in one transaction, and then redirects to a page.
 
-    The function gets the user, the parameters of the address, and ``fields``, read from the form.
+    The function gets the user, the parameters of the path, and ``fields``, read from the form.
     """
 
-    def in_transaction(store: Store, *user: User, **values: Any) -> None:
+    def in_transaction(store: Store, user: User, **values: Any) -> None:
         with store.write() as tx:
-            change(tx, *user, **values)
+            change(tx, user, **values)
 
     return settles(in_transaction, to, notice, **fields)
 
@@ -105,7 +105,7 @@ def changes(
 def settles(
     work: Callable[..., Any], to: str, notice: str, **fields: Callable[[forms.Fields], Any]
 ) -> Callable[..., Response]:
-    """Return the action of a form that calls a function with transactions of its own, on the store."""
+    """Like `changes`, for a function that runs its own transactions on the store."""
 
     def answer(visit: Visit, **values: Any) -> Response:
         work(visit.store, visit.user, **values, **{name: read(visit.form) for name, read in fields.items()})
@@ -120,7 +120,7 @@ def is_part(request: Request) -> bool:
 
 
 def safe_next(path: str) -> str:
-    r"""Return where to go after signing in: a page of this service, nothing else.
+    r"""Return the page to show after signing in, which can only be one of this service.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def safe_next(path: str) -> str:
 
 
 def error_page(request: Request, status: int, message: str) -> Response:
-    """Return a page for something that went wrong; whoever must sign in is sent to do so."""
+    """Return a page for an error, or a redirect for visitors who must sign in."""
     if status == 401:
         if is_part(request):
             return Response(status_code=401, headers={"HX-Redirect": "/sign-in"})

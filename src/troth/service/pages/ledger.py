@@ -1,4 +1,4 @@
-"""The ledger: its entries, its head, checking it, and the page of what was paid."""
+"""The ledger: its entries and its head, its verification, and the page of payments."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from troth.service import ledgers, payment_views, views
 from troth.service.pages.frame import Visit, is_part
 from troth.service.responses import Verified
 
-_LINES, _LAST = 100, 10**9
-Place = Annotated[int, Query(ge=0, le=_LAST)]
+_PAGE_LINES, _MAX_LINE = 100, 10**9
+Place = Annotated[int, Query(ge=0, le=_MAX_LINE)]
 _REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
 
 
-def ledger_page(visit: Visit, campaign: str, before: Place = _LAST, *, verified: Verified | None = None) -> Response:
-    """Show the ledger, the last lines first."""
+def ledger_page(
+    visit: Visit, campaign: str, before: Place = _MAX_LINE, *, verified: Verified | None = None
+) -> Response:
+    """Show the ledger, latest lines first."""
     with visit.store.read() as tx:
         view = views.own_campaign(tx, visit.user, campaign)
         result = ledgers.load_result(tx, campaign)
@@ -32,15 +34,15 @@ def ledger_page(visit: Visit, campaign: str, before: Place = _LAST, *, verified:
 
 
 def _entries(result: Result, before: int) -> list[dict[str, Any]]:
-    """Return a page of lines with what they say in short, the last first."""
+    """Return a page of lines with short descriptions, latest first."""
     lines = []
-    for number in range(before, max(0, before - _LINES), -1):
+    for number in range(before, max(0, before - _PAGE_LINES), -1):
         entry, line = result.ledger.entries[number - 1], result.ledger.lines[number - 1].decode(errors="replace")
-        lines.append({"number": number, "kind": entry["entry"], "what": _in_words(result, entry), "line": line})
+        lines.append({"number": number, "kind": entry["entry"], "what": _describe(result, entry), "line": line})
     return lines
 
 
-def _in_words(result: Result, entry: dict[str, Any]) -> str:
+def _describe(result: Result, entry: dict[str, Any]) -> str:
     day = "" if entry.get("day") is None else f", day {entry['day']}"
     if entry["entry"] == "payment":
         return f"{entry['provider']}: {entry['payment']} {result.campaign.currency}".rstrip() + day
@@ -62,7 +64,7 @@ def verify(visit: Visit, campaign: str) -> Response:
 
 
 def result_page(visit: Visit, campaign: str) -> Response:
-    """Show what was paid and why, in a sandbox: its scripts run without our cookies."""
+    """Show the payments with their explanations in a sandbox, where scripts cannot use our cookies."""
     with visit.store.read() as tx:
         result = payment_views.shared_result(tx, visit.user, campaign)
     return HTMLResponse(result.to_html(), headers={"content-security-policy": _REPORT_POLICY})

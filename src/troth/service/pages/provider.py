@@ -1,4 +1,4 @@
-"""What a provider sees: its campaigns, its reports, its receipts and its results, and nothing about its peers."""
+"""The provider's pages: its campaigns, reports, receipts and results, and nothing about its peers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from troth.service.pages.forms import Fields
 from troth.service.pages.frame import Visit, changes, goto
 from troth.service.responses import JoinedCampaign, JoinedRound, Payment
 
-_MAX_ROUNDS, _SMALL = 60, 1 << 16
+_MAX_ROUNDS, _SMALL_FORM = 60, 1 << 16
 
 
 def home(visit: Visit) -> Response:
-    """Show the campaigns that somebody provides data to."""
+    """Show the campaigns that a user provides data to."""
     with visit.store.read() as tx:
         campaign_views = [
             (views.campaign_for(tx, row, member), views.joined_rounds(tx, member, rounds.list_rounds(tx, row.id)))
@@ -43,7 +43,7 @@ def campaign_page(visit: Visit, campaign: str) -> Response:
 def _rounds(
     tx: Connection, row: Row[Any], member: Row[Any]
 ) -> tuple[JoinedCampaign, list[JoinedRound], dict[int, Payment]]:
-    """Return a campaign as one of its providers sees it, with its rounds and what they paid, once published."""
+    """Return a campaign as one of its providers sees it, with its rounds and published payments."""
     round_rows = rounds.list_rounds(tx, row.id)
     round_views = views.joined_rounds(tx, member, round_rows)
     return views.campaign_for(tx, row, member), round_views, payment_views.own_payments(tx, row, member, round_rows)
@@ -68,10 +68,10 @@ def round_page(visit: Visit, campaign: str, number: int) -> Response:
 
 
 def check_welcome(visit: Visit, campaign: str, number: int) -> None:
-    """Refuse a form with a file before it is read; a small one is read first, and its page shows what is wrong."""
+    """Reject a form with a file before it is read; a small form is read first, so that its page can show the error."""
     length = visit.request.headers.get("content-length", "")
-    if not (length.isascii() and length.isdigit() and int(length) <= _SMALL):
-        incoming.check_welcome(visit.store, visit.user, campaign, number)
+    if not (length.isascii() and length.isdigit() and int(length) <= _SMALL_FORM):
+        incoming.check_upload_allowed(visit.store, visit.user, campaign, number)
 
 
 async def submit(visit: Visit, campaign: str, number: int) -> Response:
@@ -99,7 +99,7 @@ async def _blocks(form: Fields) -> AsyncIterator[bytes]:
 
 
 def _add(visit: Visit, campaign: str, number: int, path: Path, name: str) -> tuple[str, bool]:
-    """Store what was sent; return its identifier, and whether it waits to be read."""
+    """Store an upload; return its identifier, and whether it waits to be read."""
     round_key, received = (visit.user, campaign, number), incoming.arrival(path)
     upload = incoming.read_statistics(visit.store, *round_key, path, name, visit.settings.limits)
     with visit.store.write() as tx:
@@ -147,7 +147,7 @@ def results(visit: Visit) -> Response:
 
 
 def _draw_rounds(lines: list[dict[str, Any]]) -> Picture:
-    """Draw one provider's payments over rounds, the last first."""
+    """Draw one provider's payments over rounds, latest first."""
     bars = []
     for line in reversed(lines[-_MAX_ROUNDS:]):
         label, payment = line["round"].day or f"round {line['round'].number}", line["payment"]

@@ -1,4 +1,4 @@
-"""A round: who has reported, closing, then payments and what was learnt, publishing; and what to do if it failed."""
+"""A round: its reports, closing and publishing it, its payments and beliefs, and the remedies if it cannot be paid."""
 
 from __future__ import annotations
 
@@ -55,26 +55,26 @@ def round_page(visit: Visit, campaign: str, number: int) -> Response:
         context["total"], context["left"] = terms.show(total), terms.show(terms.round_budget - total)
     response = visit.page("part_reports.html" if part else "round.html", **context)
     if part and view.state != "open":
-        response.headers["HX-Refresh"] = "true"  # the round has closed meanwhile: there is more to see
+        response.headers["HX-Refresh"] = "true"  # the round has closed meanwhile, so the whole page changes
     return response
 
 
-_MAX_RECENT = 64
-_recent: dict[tuple[str, str, str], list[Belief]] = {}
+_MAX_CACHED = 64
+_cache: dict[tuple[str, str, str], list[Belief]] = {}
 
 
 def _beliefs(campaign: str, head: str, day: Any, result: Result) -> list[Belief]:
-    """Return prior and posterior of what was to be learnt, where they can be drawn; computed once."""
+    """Return prior and posterior of the round's parameters, if they can be drawn; the result is cached."""
     key = (campaign, head, repr(day))
-    if key not in _recent:
+    if key not in _cache:
         reports = [report for report in result.reports if report.day == day]
         try:
-            _recent[key] = learned(dict(result.campaign.plain), reports)
+            _cache[key] = learned(dict(result.campaign.plain), reports)
         except TrothError:
-            return []  # too much to draw, or too many ask at once
-        while len(_recent) > _MAX_RECENT:
-            _recent.pop(next(iter(_recent)), None)
-    return _recent[key]
+            return []  # too much to draw, or too many requests
+        while len(_cache) > _MAX_CACHED:
+            _cache.pop(next(iter(_cache)), None)
+    return _cache[key]
 
 
 def close_page(
@@ -82,17 +82,17 @@ def close_page(
     campaign: str,
     number: int,
     *,
-    would: DryRun | None = None,
+    trial: DryRun | None = None,
     candidates: EffectiveCandidates | None = None,
 ) -> Response:
-    """Ask whether the round is really to be closed, with what a dry run would pay."""
+    """Ask for confirmation before a round is closed, and show the dry run if there was one."""
     with visit.store.read() as tx:
         view = views.own_campaign(tx, visit.user, campaign)
         round_view = views.round_view(tx, visit.user, campaign, number)
         terms = campaigns.terms_of(campaigns.owned(tx, visit.user, campaign))
     if round_view.state != "open":
         raise ConflictError("the round is closed")
-    context = {"expected": len(terms.providers), "would": would, "candidates": candidates}
+    context = {"expected": len(terms.providers), "trial": trial, "candidates": candidates}
     return visit.page("close.html", view=view, round=round_view, **context)
 
 
@@ -112,5 +112,5 @@ def dry_run(visit: Visit, campaign: str, number: int) -> Response:
     """Show what closing the round now would pay, and whether the model fits."""
     final = visit.form.has("final")
     result, verdict = settlement.dry_run(visit.store, visit.user, campaign, number, final=final)
-    would = views.dry_run_view(result, verdict)
-    return close_page(visit, campaign, number, would=would, candidates=result.effective_candidates)
+    trial = views.dry_run_view(result, verdict)
+    return close_page(visit, campaign, number, trial=trial, candidates=result.effective_candidates)

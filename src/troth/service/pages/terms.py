@@ -1,4 +1,4 @@
-"""Terms: a form for a new campaign, or a campaign file, with a preview; and changing them until a round opens."""
+"""Terms: entered for a new campaign in a form or as a campaign file, previewed, and changed until a round opens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_PROVIDERS, _MAX_ROWS = 1000, 10**6
 
 
 def new_page(visit: Visit, *, template: str = "", preview: dict[str, Any] | None = None) -> Response:
-    """Show the form: blank, or as it was sent, with a preview or what is wrong with it."""
+    """Show the form, blank or as it was sent, with a preview or an error."""
     typed = _typed(visit.form) if visit.form.data else terms_form.blank()
     part, error = is_part(visit.request), visit.error
     as_file, family = bool(typed["toml"]), FAMILIES[typed["family"]]
@@ -52,7 +52,7 @@ def _terms(form: Fields, typed: dict[str, str]) -> dict[str, Any]:
 
 
 def _typed(form: Fields) -> dict[str, str]:
-    """Return what the form says; a campaign file that was chosen replaces one that was pasted."""
+    """Return the fields of the form; an uploaded campaign file replaces a pasted one."""
     typed = terms_form.typed_in(form)
     file = form.file("upload")
     if file is not None:
@@ -67,7 +67,7 @@ def _typed(form: Fields) -> dict[str, str]:
 
 
 def create(visit: Visit) -> Response:
-    """Create the campaign, or show the form again without JavaScript."""
+    """Create the campaign; or, without JavaScript, show the form again with the fields of a new choice."""
     form = visit.form
     if form.has("show"):
         return new_page(visit)
@@ -83,7 +83,7 @@ def fields(visit: Visit) -> Response:
 
 
 def preview(visit: Visit) -> Response:
-    """Return what the campaign would be like."""
+    """Return a preview of the campaign."""
     typed = _typed(visit.form)
     campaign = campaigns.checked_terms(_terms(visit.form, {**typed, "name": typed["name"] or "preview"}))
     providers = _bounded("providers", typed["providers"], 2, _MAX_PROVIDERS)
@@ -99,14 +99,14 @@ def preview(visit: Visit) -> Response:
     return new_page(visit, preview=preview_page)
 
 
-def _bounded(name: str, text: str, least: int, most: int) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 9 and least <= int(text) <= most):
-        raise InvalidError.in_terms("preview", name, f"must be a whole number from {least} to {most:,}")
+def _bounded(name: str, text: str, minimum: int, maximum: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 9 and minimum <= int(text) <= maximum):
+        raise InvalidError.in_terms("preview", name, f"must be a whole number from {minimum} to {maximum:,}")
     return int(text)
 
 
 def terms_page(visit: Visit, campaign: str) -> Response:
-    """Show the terms to be changed, until the first round opens, or what was typed into a form that was refused."""
+    """Show the terms, which can be changed until the first round opens, or the input of a rejected form."""
     with visit.store.read() as tx:
         view = views.own_campaign(tx, visit.user, campaign)
     view.terms.get("mechanism", {}).pop("commitment", None)
@@ -118,13 +118,13 @@ change_terms = changes(campaigns.change_terms, CAMPAIGN, "changed", terms=lambda
 
 
 def check_owner(visit: Visit, campaign: str) -> None:
-    """Refuse a file before it is read, unless the campaign is the analyst's own."""
+    """Reject a file before it is read, unless the analyst owns the campaign."""
     with visit.store.read() as tx:
         campaigns.owned(tx, visit.user, campaign)
 
 
 async def change_public(visit: Visit, campaign: str) -> Response:
-    """Take a file of public rows."""
+    """Replace the public data by an uploaded file of rows."""
     file = visit.form.file("file")
     if file is None:
         raise InvalidError("file: choose one")

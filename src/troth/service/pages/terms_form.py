@@ -21,24 +21,24 @@ from troth.service.pages.forms import Fields
 DEFAULT_FAMILY = next(
     name for name, family in FAMILIES.items() if isinstance(family, GuessesFromColumn) and not family.independent_rows
 )
-"""The first family for a column whose providers may differ, as `troth init` proposes."""
-_PROVIDERS = 5  # that the preview expects, unless somebody says otherwise
-_whole = Integer("", 0).parse  # text as whole options have it
+"""The first family that can be guessed from a column and lets providers differ, as `troth init` proposes."""
+_PROVIDERS = 5  # the default for the preview
+_parse_integer = Integer("", 0).parse
 
 
 def options_of(rule: str) -> dict[str, Option]:
-    """Return the options that the form asks for, by the names of their fields."""
+    """Return the options that the form asks for, by field."""
     return {f"option_{key}": option for key, option in settings_of(rule).items() if option.in_form}
 
 
-def _first_options(rule: str) -> dict[str, str]:
-    """Return what an untouched form says of a rule's options, by field: what `troth init` writes."""
-    first = RULES[rule].first_defaults(_PROVIDERS)
-    return {name: str(first.get(option.key, option.text)) for name, option in options_of(rule).items()}
+def _default_options(rule: str) -> dict[str, str]:
+    """Return the options of a rule in an untouched form, by field, as `troth init` writes them."""
+    defaults = RULES[rule].first_defaults(_PROVIDERS)
+    return {name: str(defaults.get(option.key, option.text)) for name, option in options_of(rule).items()}
 
 
 def parameters_of(family: str) -> dict[str, Parameter]:
-    """Return the parameters of a family by the names of their fields: of the prior, and known ones."""
+    """Return the parameters of a family, both of the prior and known ones, by field."""
     return {
         f"{'known' if parameter.known else 'prior'}_{parameter.name}": parameter
         for parameter in FAMILIES[family].parameters()
@@ -46,17 +46,17 @@ def parameters_of(family: str) -> dict[str, Parameter]:
 
 
 def blank(family: str = DEFAULT_FAMILY, rule: str = DEFAULT_RULE) -> dict[str, str]:
-    """Return what an untouched form says, by the names of its fields."""
+    """Return the values of an untouched form, by field."""
     empty = "name about decimals days task price tasks intercept scales levels rows values_low values_high toml"
     typed = dict.fromkeys([*empty.split(), "publish_at_once", "share_ledger"], "")
     typed |= {"budget": "1000.00", "currency": "EUR", "budget_per": "day"}
     typed |= {"daily": "yes" if RULES[rule]().days > 1 else "", "family": family, "rule": rule}
-    typed |= {"providers": str(_PROVIDERS), "expected": "50", **_columns_of(family), **_first_options(rule)}
+    typed |= {"providers": str(_PROVIDERS), "expected": "50", **_columns_of(family), **_default_options(rule)}
     return typed | {name: parameter.text for name, parameter in parameters_of(family).items()}
 
 
 def _columns_of(family: str) -> dict[str, str]:
-    """Return the columns of a family's example."""
+    """Return the columns of a family's example, by field."""
     example = FAMILIES[family].example
     labels = ", ".join(example.labels or ())
     return {"columns": ", ".join(example.columns), "target": example.target or "", "categories": labels}
@@ -68,7 +68,7 @@ def reads_labels(family: str) -> bool:
 
 
 def typed_in(form: Fields) -> dict[str, str]:
-    """Return what a form says; a newly chosen family or rule brings its examples."""
+    """Return the values of a submitted form; a newly chosen family or rule brings its own examples."""
     family = form.text("family") if form.text("family") in FAMILIES else DEFAULT_FAMILY
     rule = form.text("rule") if form.text("rule") in offered_rules() else DEFAULT_RULE
     typed = blank(family, rule)
@@ -84,7 +84,7 @@ def typed_in(form: Fields) -> dict[str, str]:
 
 
 def terms_of(typed: dict[str, str]) -> dict[str, Any]:
-    """Return what a form says as the tables of a campaign file."""
+    """Convert the values of a form to the tables of a campaign file."""
     for key in ("name", "budget"):
         if not typed[key]:
             raise InvalidError.in_terms("campaign", key, "is missing")
@@ -97,12 +97,14 @@ def terms_of(typed: dict[str, str]) -> dict[str, Any]:
         if typed["budget_per"] == "day":
             campaign["budget_per"] = "day"
         if typed["days"]:
-            campaign["days"] = _read("campaign", "days", _whole, typed["days"])
+            campaign["days"] = _read("campaign", "days", _parse_integer, typed["days"])
     if typed["task"]:
         terms["data"] = {**terms.get("data", {}), "task": typed["task"]}
     if typed["price"]:
         campaign["price"] = typed["price"]
-    limits: dict[str, Any] = {key: _read("limits", key, _whole, typed[key]) for key in ("rows", "tasks") if typed[key]}
+    limits: dict[str, Any] = {
+        key: _read("limits", key, _parse_integer, typed[key]) for key in ("rows", "tasks") if typed[key]
+    }
     if typed["values_low"] or typed["values_high"]:
         limits["values"] = [_bound(name, typed[name]) for name in ("values_low", "values_high")]
     if limits:
@@ -111,9 +113,9 @@ def terms_of(typed: dict[str, str]) -> dict[str, Any]:
 
 
 def _decimals(text: str, currency: str) -> int:
-    """Return the decimals of a currency, which ISO 4217 says where it lists the currency."""
-    decimals: int = _read("campaign", "decimals", _whole, text)
-    if (listed := minor_unit(currency, otherwise=decimals)) != decimals:
+    """Parse the decimals of a currency, which must agree with ISO 4217 if that lists the currency."""
+    decimals: int = _read("campaign", "decimals", _parse_integer, text)
+    if (listed := minor_unit(currency, default=decimals)) != decimals:
         problem = f"{currency} has {listed} by ISO 4217, not {decimals}; leave this empty"
         raise InvalidError.in_terms("campaign", "decimals", problem)
     return decimals
@@ -142,9 +144,9 @@ def _model(typed: dict[str, str]) -> dict[str, Any]:
 
 
 def _parameters(typed: dict[str, str]) -> dict[str, Any]:
-    """Return a model's parameters where `troth init` puts them: those of the prior in a table of their own.
+    """Return a model's parameters in the layout of `troth init`: those of the prior in a table of their own.
 
-    If one of them is called prior, all are in the table [model]. Defaults that nobody has touched are left out.
+    If one of them is called prior, all are in the table [model]. Untouched defaults are omitted.
     """
     fields = {
         name: parameter
@@ -161,7 +163,7 @@ def _parameters(typed: dict[str, str]) -> dict[str, Any]:
 
 
 def _by_column(key: str, typed: dict[str, str], columns: list[str]) -> dict[str, list[str]]:
-    """Return what is typed as ``column: word, word; column: …``, by column."""
+    """Parse ``column: word, word; column: …`` as words by column."""
     table: dict[str, list[str]] = {}
     names = [*columns, typed["target"]] if typed["target"] else columns
     for part in filter(None, map(str.strip, typed[key].split(";"))):
@@ -175,10 +177,10 @@ def _by_column(key: str, typed: dict[str, str], columns: list[str]) -> dict[str,
 
 def _rule(typed: dict[str, str]) -> dict[str, Any]:
     table: dict[str, Any] = {"rule": typed["rule"]}
-    first = _first_options(typed["rule"])
+    defaults = _default_options(typed["rule"])
     for name, option in options_of(typed["rule"]).items():
-        left_out = typed["task"] or option.kind == "flag"  # tasks have other defaults
-        if (typed[name] or option.kind == "flag") and not (left_out and typed[name] == first[name]):
+        omits_default = typed["task"] or option.kind == "flag"  # tasks have other defaults
+        if (typed[name] or option.kind == "flag") and not (omits_default and typed[name] == defaults[name]):
             table[option.key] = _read("mechanism", option.key, option.parse, typed[name])
     return table
 
@@ -188,7 +190,7 @@ def _words(text: str) -> list[str]:
 
 
 def _read(section: str, key: str, parse: Callable[[str], Any], text: str) -> Any:
-    """Return what is typed into a field, or say what is wrong with it and where."""
+    """Parse a field; if it is invalid, raise an error that names it."""
     try:
         return parse(text)
     except ValueError as error:
@@ -196,7 +198,7 @@ def _read(section: str, key: str, parse: Callable[[str], Any], text: str) -> Any
 
 
 def _bound(field: str, text: str) -> int | float:
-    """Return one end of the values that are allowed; a mistake is in its own field, though a file has one key."""
+    """Parse one limit of values; an error names its own field, although a campaign file has one key for both."""
     try:
         return parse_number(text)
     except ValueError as error:

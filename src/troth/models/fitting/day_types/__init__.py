@@ -1,1 +1,1 @@
-"""Learn day types: how many there are, how often each occurs, and what each provider reports on each."""
+"""Fitting day types: their number, their frequencies, and each provider's distribution on each type."""

@@ -1,6 +1,6 @@
-"""Expectation and maximisation for day types: every step raises the penalised likelihood.
+"""Expectation–maximisation (EM) for day types: no step lowers the penalised likelihood.
 
-It starts from days that are clustered by how unusual each provider's mean is; types are merged and split again.
+It starts from clusters of days with similar standardised averages, then merges and splits types while that helps.
 """
 
 from __future__ import annotations
@@ -13,43 +13,46 @@ import numpy as np
 from scipy.special import logsumexp
 
 from troth.core.contract import Array, Generator, Indexes
-from troth.models.fitting.day_types.outcomes import OutcomeData, Who
+from troth.models.fitting.day_types.outcomes import OutcomeData, Selection
 
-_PRIOR_DAYS = 0.5  # days that every type has before any is seen
-_CLUSTERINGS = 12  # of which the tightest is a start
-_BURN = 12
-_ROUNDS = 12
-_TRIED = 2  # pairs to merge, and types to split
-_SPREAD_OF_LOGS = 2.0  # standard deviation of the logarithms of providers' dispersions
-_ATTEMPTS = ((1.0, 1.0), (1.0, 0.25), (1.0, 0.0), (0.25, 0.0), (0.05, 0.0))
-"""Shares of the steps of means and of dispersion; that of the means alone is sure to rise for labels and values."""
+_PRIOR_DAYS = 0.5  # pseudo-count of days per type
+_CLUSTERINGS = 12  # the tightest of these is the first start
+_TRIAL_STEPS = 12
+_MAX_REARRANGEMENTS = 12
+_CANDIDATES = 2  # pairs to merge by each criterion, and types to split
+_LOG_DISPERSION_SD = 2.0  # prior standard deviation of providers' log dispersions
+_STEP_SIZES = ((1.0, 1.0), (1.0, 0.25), (1.0, 0.0), (0.25, 0.0), (0.05, 0.0))
+"""Fractions of the steps in means and in log dispersion, tried in turn.
+
+For labels and values a step in the means alone never lowers the objective.
+"""
 
 
 @dataclass(frozen=True)
 class State:
     """Parameters of a fit."""
 
-    log_prior: Array  # of the types
+    log_prior: Array  # by type
     means: Array  # by provider and type
     dispersion: Array  # by provider
-    population: Array  # means by type
-    centre: float  # of the logarithms of dispersions
-    shrinkage: float  # how many rows the population's means are worth to a provider
+    population: Array  # the population's means by type
+    centre: float  # mean log dispersion
+    shrinkage: float  # weight of the population's means in a provider's, in rows
 
     @property
     def types(self) -> int:
-        """How many day types there are."""
+        """The number of day types."""
         return len(self.log_prior)
 
     def sorted(self, order: Indexes) -> State:
-        """Return the same state with types in another order."""
+        """Return the state with its types reordered."""
         return replace(
             self, log_prior=self.log_prior[order], means=self.means[:, order], population=self.population[order]
         )
 
 
 def day_log_likelihoods(data: OutcomeData, state: State, parts: Array | None = None) -> tuple[Array, Array]:
-    """Return ln p(day) and the posterior of the day's type, ``(day,)`` and ``(day, type)``."""
+    """Return ln p(day), ``(day,)``, and the posterior of the day's type, ``(day, type)``."""
     parts = data.log_likelihood(state.means, state.dispersion) if parts is None else parts
     joint = state.log_prior + parts.sum(axis=1)
     evidence = logsumexp(joint, axis=1)
@@ -61,13 +64,13 @@ def objective(data: OutcomeData, state: State, evidence: Array) -> float:
     return float(evidence.sum() + _PRIOR_DAYS * state.log_prior.sum() + _penalties(data, state, slice(None)).sum())
 
 
-def _penalties(data: OutcomeData, state: State, providers: Who) -> Array:
-    penalty = ((np.log(state.dispersion[providers]) - state.centre) / _SPREAD_OF_LOGS) ** 2
-    return np.asarray(data.penalty(state.means[providers], state.population, state.shrinkage) - 0.5 * penalty)
+def _penalties(data: OutcomeData, state: State, providers: Selection) -> Array:
+    squares = ((np.log(state.dispersion[providers]) - state.centre) / _LOG_DISPERSION_SD) ** 2
+    return np.asarray(data.penalty(state.means[providers], state.population, state.shrinkage) - 0.5 * squares)
 
 
 def maximise(data: OutcomeData, state: State, steps: int, tolerance: float = 0.0) -> tuple[State, list[float]]:
-    """Take steps until the penalised log-likelihood rises by less than a tolerance; return it after each."""
+    """Take EM steps until the objective rises by less than the tolerance; return the state and the objective's path."""
     parts = data.log_likelihood(state.means, state.dispersion)
     evidence, weights = day_log_likelihoods(data, state, parts)
     trace = [objective(data, state, evidence)]
@@ -81,19 +84,19 @@ def maximise(data: OutcomeData, state: State, steps: int, tolerance: float = 0.0
 
 
 def _step(data: OutcomeData, state: State, weights: Array, parts: Array) -> tuple[State, Array]:
-    """Raise Σ_d E[ln p(day, type)] plus penalties, provider by provider: a step is cut until it does not lower it."""
+    """Raise Σ_d E[ln p(day, type)] plus penalties, shortening each provider's step until it does not lower its part."""
     means, slope = data.steps(state.means, state.dispersion, weights, state.population, state.shrinkage)
     log_dispersion = np.log(state.dispersion)
-    up = slope.sum(axis=0) - (log_dispersion - state.centre) / _SPREAD_OF_LOGS**2
-    step = np.clip(up / ((slope**2).sum(axis=0) + _SPREAD_OF_LOGS**-2), -1.0, 1.0)
+    gradient = slope.sum(axis=0) - (log_dispersion - state.centre) / _LOG_DISPERSION_SD**2
+    step = np.clip(gradient / ((slope**2).sum(axis=0) + _LOG_DISPERSION_SD**-2), -1.0, 1.0)
     before = np.einsum("dk,dik->i", weights, parts) + _penalties(data, state, slice(None))
     providers = np.arange(len(step))
     new_means, new_dispersion, new_parts = state.means.copy(), state.dispersion.copy(), parts.copy()
-    for of_means, of_dispersion in _ATTEMPTS:
-        new_means[providers] = state.means[providers] + of_means * (means[providers] - state.means[providers])
-        moved = np.exp(log_dispersion[providers] + of_dispersion * step[providers])
+    for mean_share, dispersion_share in _STEP_SIZES:
+        new_means[providers] = state.means[providers] + mean_share * (means[providers] - state.means[providers])
+        moved = np.exp(log_dispersion[providers] + dispersion_share * step[providers])
         new_dispersion[providers] = (
-            np.clip(moved, data.low, data.high) if of_dispersion else state.dispersion[providers]
+            np.clip(moved, data.low, data.high) if dispersion_share else state.dispersion[providers]
         )
         new_parts[:, providers] = data.log_likelihood(new_means, new_dispersion, providers)
         trial = replace(state, means=new_means, dispersion=new_dispersion)
@@ -101,9 +104,8 @@ def _step(data: OutcomeData, state: State, weights: Array, parts: Array) -> tupl
         providers = providers[~(after >= before[providers])]
         if not len(providers):
             break
-    for provider in providers:
-        new_means[provider], new_dispersion[provider] = state.means[provider], state.dispersion[provider]
-        new_parts[:, provider] = parts[:, provider]
+    new_means[providers], new_dispersion[providers] = state.means[providers], state.dispersion[providers]
+    new_parts[:, providers] = parts[:, providers]
     next_state = State(
         _log_shares(weights),
         new_means,
@@ -116,35 +118,36 @@ def _step(data: OutcomeData, state: State, weights: Array, parts: Array) -> tupl
 
 
 def climb(data: OutcomeData, types: int, rng: Generator, starts: int, steps: int, tolerance: float) -> State:
-    """Take some steps from every start and all the others from the best; then merge and split types while it helps."""
-    points = unusualness(data)
-    climbs = [maximise(data, _start(data, points, types, rng, k), _BURN) for k in range(1 if types == 1 else starts)]
-    state = max(climbs, key=lambda climb: climb[1][-1])[0]
+    """Try a few EM steps from every start, converge from the best, then merge and split types while that helps."""
+    points = _standardised_averages(data)
+    initial = [_start(data, points, types, rng, index) for index in range(1 if types == 1 else starts)]
+    trials = [maximise(data, candidate, _TRIAL_STEPS) for candidate in initial]
+    state = max(trials, key=lambda trial: trial[1][-1])[0]
     state, trace = maximise(data, state, steps, tolerance)
-    for _ in range(_ROUNDS if types > 2 else 0):
-        climbs = [maximise(data, candidate, _BURN) for candidate in _rearranged(data, points, state)]
-        if not climbs:
+    for _ in range(_MAX_REARRANGEMENTS if types > 2 else 0):
+        trials = [maximise(data, candidate, _TRIAL_STEPS) for candidate in _rearranged(data, points, state)]
+        if not trials:
             break
-        best = max(climbs, key=lambda climb: climb[1][-1])
+        best = max(trials, key=lambda trial: trial[1][-1])
         if not best[1][-1] > trace[-1]:
             break
         state, trace = maximise(data, best[0], steps, tolerance)
     return state
 
 
-def unusualness(data: OutcomeData) -> Array:
-    """Each day's averages as deviations from the provider's own mean, in its own standard deviations, 0 if absent."""
+def _standardised_averages(data: OutcomeData) -> Array:
+    """Standardise each day's averages by the provider's own mean and standard deviation; 0 where it is absent."""
     features, present = data.averages, (data.rows > 0)[..., None]
     count = np.maximum(present.sum(axis=0), 1)
-    middle = (features * present).sum(axis=0) / count
-    size = np.sqrt((((features - middle) * present) ** 2).sum(axis=0) / count)
-    z = np.where(present, (features - middle) / np.maximum(size, 1e-12), 0.0)
+    mean = (features * present).sum(axis=0) / count
+    deviation = np.sqrt((((features - mean) * present) ** 2).sum(axis=0) / count)
+    z = np.where(present, (features - mean) / np.maximum(deviation, 1e-12), 0.0)
     return np.asarray(z.reshape(len(z), -1))
 
 
-def _start(data: OutcomeData, points: Array, types: int, rng: Generator, turn: int) -> State:
-    """Return a state for the tightest of several clusterings, later for single ones."""
-    clusterings = [_clusters(points, types, rng) for _ in range(_CLUSTERINGS if turn == 0 else 1)]
+def _start(data: OutcomeData, points: Array, types: int, rng: Generator, index: int) -> State:
+    """Return a starting state: the first comes from the tightest of several clusterings, the others from one each."""
+    clusterings = [_clusters(points, types, rng) for _ in range(_CLUSTERINGS if index == 0 else 1)]
     labels = min(clusterings, key=lambda pair: pair[1])[0]
     weights = np.full((len(labels), types), 0.1 / types)
     weights[np.arange(len(labels)), labels] += 0.9
@@ -154,19 +157,20 @@ def _start(data: OutcomeData, points: Array, types: int, rng: Generator, turn: i
 
 
 def _rearranged(data: OutcomeData, points: Array, state: State) -> Iterator[State]:
-    """Merge two types that share days or are near each other, and split one whose days fall into two clusters best."""
+    """Merge two types that share days or have similar means, and split a third whose days fall into two clusters."""
     _, posterior = day_log_likelihoods(data, state)
-    size = posterior.sum(axis=0)
-    shared = (posterior.T @ posterior) / np.maximum(np.minimum(size[:, None], size[None]), 1e-9)
-    far = ((state.population[:, None] - state.population[None]) ** 2).reshape(state.types, state.types, -1).sum(axis=-1)
-    pairs = sorted(combinations(range(state.types), 2), key=lambda ab: float(-shared[ab]))[:_TRIED]
-    pairs += sorted(combinations(range(state.types), 2), key=lambda ab: float(far[ab]))[:_TRIED]
+    weight = posterior.sum(axis=0)
+    overlap = (posterior.T @ posterior) / np.maximum(np.minimum(weight[:, None], weight[None]), 1e-9)
+    gaps = state.population[:, None] - state.population[None]
+    distance = (gaps**2).reshape(state.types, state.types, -1).sum(axis=-1)
+    pairs = sorted(combinations(range(state.types), 2), key=lambda ab: float(-overlap[ab]))[:_CANDIDATES]
+    pairs += sorted(combinations(range(state.types), 2), key=lambda ab: float(distance[ab]))[:_CANDIDATES]
     halves = {}
     for k in range(state.types):
         days = np.flatnonzero(posterior[:, k] > 0.5)
         if len(days) >= 4:
             halves[k] = (days, *_halves(points[days]))
-    splits = sorted(halves, key=lambda k: -halves[k][2])[:_TRIED]
+    splits = sorted(halves, key=lambda k: -halves[k][2])[:_CANDIDATES]
     for a, b in dict.fromkeys(pairs):
         for k in splits:
             if k in (a, b):
@@ -187,35 +191,35 @@ def _log_shares(weights: Array) -> Array:
 
 
 def _halves(points: Array) -> tuple[Array, float]:
-    """Cut points in two along the direction in which they vary most, and refine; return the gain in squares."""
+    """Split points in two along their principal axis; return the second half and the drop in the sum of squares."""
     centred = points - points.mean(axis=0)
     direction = np.linalg.svd(centred, full_matrices=False)[2][0]
     second = centred @ direction > 0
     if second.all() or not second.any():
         return second, 0.0
-    labels, inside = _refined(points, np.stack([points[~second].mean(axis=0), points[second].mean(axis=0)]), 10)
-    return labels == 1, float((centred**2).sum()) - inside
+    labels, within = _refined(points, np.stack([points[~second].mean(axis=0), points[second].mean(axis=0)]), 10)
+    return labels == 1, float((centred**2).sum()) - within
 
 
 def _clusters(points: Array, count: int, rng: Generator) -> tuple[Array, float]:
-    """K-means from centres that are drawn far from each other: labels and squares within clusters."""
+    """Cluster points by k-means++; return labels and the sum of squares within clusters."""
     centres = points[[int(rng.integers(len(points)))]]
     for _ in range(count - 1):
-        gap = np.maximum(_squares(points, centres).min(axis=1), 0.0)
-        chance = gap / gap.sum() if gap.sum() > 0 else None
+        squares = np.maximum(_squared_distances(points, centres).min(axis=1), 0.0)
+        chance = squares / squares.sum() if squares.sum() > 0 else None
         centres = np.concatenate([centres, points[[int(rng.choice(len(points), p=chance))]]])
     return _refined(points, centres, 15)
 
 
 def _refined(points: Array, centres: Array, rounds: int) -> tuple[Array, float]:
-    """Move centres to the means of the points nearest to them; return labels and squares within clusters."""
+    """Move centres by Lloyd's algorithm; return labels and the sum of squares within clusters."""
     for _ in range(rounds):
-        labels = _squares(points, centres).argmin(axis=1)
+        labels = _squared_distances(points, centres).argmin(axis=1)
         for k in np.unique(labels):
             centres[k] = points[labels == k].mean(axis=0)
-    distances = _squares(points, centres)
+    distances = _squared_distances(points, centres)
     return distances.argmin(axis=1), float(distances.min(axis=1).sum())
 
 
-def _squares(points: Array, centres: Array) -> Array:
+def _squared_distances(points: Array, centres: Array) -> Array:
     return np.asarray((points**2).sum(axis=1)[:, None] - 2 * points @ centres.T + (centres**2).sum(axis=1))

@@ -1,4 +1,4 @@
-"""Learn day types from past days: how many there are, how often each occurs, and what each provider reports on each."""
+"""Fit day types to past days: their number, their frequencies, and each provider's distribution on each type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MIN_DAYS_PER_PROVIDER = 5
 _MAX_ITERATIONS = 400
 _TOLERANCE = 1e-3
 _FOLDS = 4
-_WEAK, _STRONG = 1.0, 1e4  # rows that the population's means are worth to a provider, at least and at most
+_MIN_SHRINKAGE, _MAX_SHRINKAGE = 1.0, 1e4  # weight of the population's means in a provider's, in rows
 
 
 def fit_day_types(
@@ -45,18 +45,17 @@ def fit_day_types(
 ) -> FittedDayTypes:
     """Fit day types to a history by penalised maximum likelihood.
 
-    Σ_d ln Σ_k p(k) Π_i p(data of provider i on day d | k) is maximised by expectation and maximisation from several
-    starts. Each provider's means are shrunk towards the population's of the same type, as strongly as providers are
-    alike, and the logarithms of dispersions towards their mean. The number of types, if it is not given, is the
-    smallest whose log-likelihood of held-out blocks of days is within one standard error of the best. The parameters
-    are those of `LatentClass.fit`.
+    Σ_d ln Σ_k p(k) Π_i p(data of provider i on day d | k) is maximised by EM from several starts. Each provider's means
+    are shrunk towards the population's means of the same type, more strongly the more similar providers are, and log
+    dispersions towards their mean. By default, the number of types is the smallest whose log-likelihood of held-out
+    blocks of days is within one standard error of the best. The parameters are those of `LatentClass.fit`.
     """
     outcome = outcome or outcome_of(history.reduction)
     if outcome not in OUTCOMES:
         raise ParameterError(f"there is no outcome {outcome!r}; there are {', '.join(OUTCOMES)}")
     if starts < 1 or max_types < 1 or (types is not None and types < 1):
         raise ParameterError("types, max_types and starts must be at least 1")
-    progress = progress or (lambda share, words: None)  # noqa: ARG005
+    progress = progress or (lambda share, step: None)  # noqa: ARG005
     if spread is not None and outcome != "real":
         raise ParameterError(f"spread is for values, not for {outcome} outcomes")
     needed = max(MIN_DAYS, 3 * (types or 1))
@@ -87,21 +86,21 @@ def fit_day_types(
 
 
 def usable_providers(history: History, outcome: str) -> tuple[list[str], list[str]]:
-    """Return the providers who reported enough for their own distribution, and notes about everybody else."""
+    """Return the providers with enough data for a distribution of their own, and notes about the others."""
     rows = history.rows
     days = (rows > 0).sum(axis=0)
     if not days.any():
         raise DataError("the history has no rows")
     values = history.summaries if outcome in LABELS else history.summaries[..., 1:2]
     average = values / np.maximum(rows, 1.0)[..., None]
-    own, notes, steady, varied = [], [], 0, 0
-    for place, name in enumerate(history.providers):
-        averages = average[rows[:, place] > 0, place]
+    own, notes, constant, varied = [], [], 0, 0
+    for index, name in enumerate(history.providers):
+        averages = average[rows[:, index] > 0, index]
         varies = len(averages) > 0 and bool((np.ptp(averages, axis=0) > 0).any())
-        steady += len(averages) > 0 and not varies
-        if days[place] < MIN_DAYS_PER_PROVIDER:
+        constant += len(averages) > 0 and not varies
+        if days[index] < MIN_DAYS_PER_PROVIDER:
             notes.append(
-                f"provider {name!r} has {days[place]} days of data, fewer than {MIN_DAYS_PER_PROVIDER}: "
+                f"provider {name!r} has {days[index]} days of data, fewer than {MIN_DAYS_PER_PROVIDER}: "
                 "it gets the population's distribution"
             )
         else:
@@ -109,7 +108,7 @@ def usable_providers(history: History, outcome: str) -> tuple[list[str], list[st
             varied += varies
             if not varies:
                 notes.append(f"provider {name!r} reports the same mean every day, which says nothing about the day")
-    if steady == int((days > 0).sum()):
+    if constant == int((days > 0).sum()):
         raise DataError(
             "the column is constant: every provider reports the same mean every day, so day types cannot be estimated"
         )
@@ -122,62 +121,62 @@ def usable_providers(history: History, outcome: str) -> tuple[list[str], list[st
 
 
 def choose_types(
-    history: History, outcome: str, most: int, seed: int, spread: float | None, progress: ProgressCallback
+    history: History, outcome: str, max_types: int, seed: int, spread: float | None, progress: ProgressCallback
 ) -> tuple[int, dict[int, tuple[float, float]]]:
-    """Return the number of types that predicts held-out days best, and the score of each number.
+    """Choose the number of types by cross-validation; return it with the held-out score of each number.
 
-    Days are held out in blocks, because neighbours are alike. The smallest number is taken whose mean log-likelihood is
-    within one standard error of the best one's, paired by day.
+    Days are held out in blocks, because neighbouring days are alike. The choice is the smallest number whose mean
+    log-likelihood is within one standard error of the best, with differences taken day by day.
     """
     days = len(history.days)
     blocks = np.array_split(np.arange(days), _FOLDS)
     scores: dict[int, Array] = {}
-    for types in range(1, most + 1):
+    for types in range(1, max_types + 1):
         if days - max(len(block) for block in blocks) < 2 * types:
             break
         score = np.empty(days)
         for fold, block in enumerate(blocks):
-            progress(0.8 * (types - 1 + fold / _FOLDS) / most, f"{types} day types, block {fold + 1} of {_FOLDS}")
-            inside = np.setdiff1d(np.arange(days), block)
-            train, test = (history.select(days=[history.days[i] for i in part]) for part in (inside, block))
+            progress(0.8 * (types - 1 + fold / _FOLDS) / max_types, f"{types} day types, block {fold + 1} of {_FOLDS}")
+            others = np.setdiff1d(np.arange(days), block)
+            train, test = (history.select(days=[history.days[i] for i in part]) for part in (others, block))
             data = outcome_data(train, outcome, spread)
             state = climb(
                 data, types, np.random.default_rng([seed, types, fold]), 1, _MAX_ITERATIONS // 4, 10 * _TOLERANCE
             )
-            unseen = outcome_data(test, outcome, 1.0)
-            if isinstance(data, ValueData) and isinstance(unseen, ValueData):
-                unseen.spread = data.spread  # learnt without these days
-            score[block] = day_log_likelihoods(unseen, state)[0]
+            held_out_data = outcome_data(test, outcome, 1.0)
+            if isinstance(data, ValueData) and isinstance(held_out_data, ValueData):
+                held_out_data.spread = data.spread  # learnt without these days
+            score[block] = day_log_likelihoods(held_out_data, state)[0]
         scores[types] = score
         best = max(scores, key=lambda k: float(scores[k].mean()))
         if types >= best + 2:
             break
     held_out = {}
     for types, score in scores.items():
-        short = scores[best] - score
-        held_out[types] = (float(score.mean()), float(short.std(ddof=1) / np.sqrt(days)))
+        shortfall = scores[best] - score
+        held_out[types] = (float(score.mean()), float(shortfall.std(ddof=1) / np.sqrt(days)))
     fewest = min(k for k, (mean, error) in held_out.items() if held_out[best][0] - mean <= error)
     return fewest, held_out
 
 
 def _shrinkage(data: OutcomeData, state: State) -> float:
-    """Return how many rows the population's means are worth: the inverse of how much providers differ beyond chance.
+    """Return the weight of the population's means, in rows: the inverse of how much providers differ beyond chance.
 
-    In units of the variance of one row, (mean − population)² is on average 1/shrinkage plus the variance of an estimate
-    of the provider's mean; days that are probably of the type count.
+    In units of the variance of one row, (mean − population)² averages 1/shrinkage plus the sampling variance of the
+    provider's mean. Days count by their posterior probability of the type.
     """
     _, posterior = day_log_likelihoods(data, state)
     chance = data.sampling_variance(state.means, state.dispersion, posterior)
     excess = ((state.means - state.population) ** 2 - chance) / data.unit_variance(state.population)
-    count = max(len(state.means) - 1, 1) / len(state.means)
+    bias = max(len(state.means) - 1, 1) / len(state.means)
     weights = posterior.sum(axis=0)
-    of_type = excess.reshape(*excess.shape[:2], -1).mean(axis=(0, 2)) / count
-    between = float(of_type @ weights / weights.sum())
-    return float(np.clip(1 / max(between, 1 / _STRONG), _WEAK, _STRONG))
+    by_type = excess.reshape(*excess.shape[:2], -1).mean(axis=(0, 2)) / bias
+    between = float(by_type @ weights / weights.sum())
+    return float(np.clip(1 / max(between, 1 / _MAX_SHRINKAGE), _MIN_SHRINKAGE, _MAX_SHRINKAGE))
 
 
 def _order(data: OutcomeData, state: State) -> Indexes:
-    """Sort types by the population's mean."""
+    """Return the order of types by the population's mean."""
     p = state.population
     value = p @ np.arange(p.shape[-1]) if isinstance(data, LabelData) else p
     return np.argsort(value, kind="stable")
@@ -192,26 +191,26 @@ def _models(
     state: State,
     posterior: Array,
 ) -> tuple[dict[str, LatentClass], LatentClass]:
-    """Make models of a state; dispersions without which the data are as likely are zero."""
-    without = data.log_likelihood(state.means, np.full(len(state.means), data.low))
+    """Return each provider's model and the population's; a dispersion that does not raise the likelihood becomes 0."""
+    undispersed = data.log_likelihood(state.means, np.full(len(state.means), data.low))
     fitted = data.log_likelihood(state.means, state.dispersion)
-    gain = np.einsum("dk,dik->i", posterior, fitted - without)
+    gain = np.einsum("dk,dik->i", posterior, fitted - undispersed)
     dispersion = np.where(gain > 0, data.natural(state.dispersion), 0.0)
     prior = np.exp(state.log_prior)
     prior /= prior.sum()
     centre = history.reduction.centre[0] if isinstance(history.reduction, Moments) else 0.0
 
-    def model(means: Array, size: float, spread: float | None) -> LatentClass:
-        day_mean = means[..., 1] if outcome == "binary" else means + centre
-        return family(prior, outcome, day_mean, float(size), spread, centre)
+    def model(means: Array, dispersion: float, spread: float | None) -> LatentClass:
+        day_means = means[..., 1] if outcome == "binary" else means + centre
+        return family(prior, outcome, day_means, float(dispersion), spread, centre)
 
     spreads: Any = getattr(data, "spread", [None] * len(part.providers))
     own = {
         name: model(state.means[i], dispersion[i], None if spreads[i] is None else float(spreads[i]))
         for i, name in enumerate(part.providers)
     }
-    typical = float(np.exp(state.centre))
-    wide = data.widened(typical, state.population, 1 / state.shrinkage)
+    typical_dispersion = float(np.exp(state.centre))
+    widened_dispersion = data.widened(typical_dispersion, state.population, 1 / state.shrinkage)
     spread = None if outcome != "real" else float(np.sqrt(np.mean(np.square(spreads))))
-    population = model(state.population, wide, spread)
+    population = model(state.population, widened_dispersion, spread)
     return {name: own.get(name, population) for name in history.providers}, population

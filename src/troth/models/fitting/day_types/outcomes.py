@@ -1,11 +1,11 @@
-"""What a fit needs for each kind of outcome: likelihoods, steps that increase them, and scores.
+"""Likelihoods, EM steps and scores of each kind of outcome.
 
-Axes are ``(day, provider, type)``, of labels also ``code``. Providers' means are shrunk towards those of the population
-by ``shrinkage`` rows' worth of Kullback-Leibler divergence, −shrinkage·KL(population ‖ provider), and by ``_ANCHOR``
-rows towards the mean of everything, so that no probability reaches 0. The population's mean that maximises this is the
-geometric one of its providers (the arithmetic one of values).
+Axes are ``(day, provider, type)``, for labels also ``code``. Two penalties shrink a provider's means: towards the
+population's, −shrinkage·KL(population ‖ provider) with ``shrinkage`` in rows, and by ``_ANCHOR`` rows towards the
+overall mean, so that no probability reaches 0. The population's mean that maximises this is the geometric mean over
+providers (for values, the arithmetic mean).
 
-``steps`` return where providers' means go, and the derivative of each day's log-likelihood by the log of dispersion.
+``steps`` returns new means and the derivative of each day's log-likelihood with respect to log dispersion.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from troth.models.numerics.dispersed import (
 )
 
 _ANCHOR = 0.5
-_REACH = 1.0  # the longest step of a logarithm
-_UNEXPLAINED_OVER_SPREAD = 3.0  # what day and provider leave unexplained, where there is one row a day
+_MAX_LOG_STEP = 1.0
+_UNEXPLAINED_OVER_SPREAD = 3.0  # residual standard deviation over spread, assumed if there is one row a day
 
-Who: TypeAlias = slice | Indexes
+Selection: TypeAlias = slice | Indexes
 """A selection of providers."""
 
 
 class LabelData:
-    """Binary and categorical rows. The working dispersion is γ = ρ/(1 − ρ)."""
+    """Binary and categorical rows; the working dispersion is γ = ρ/(1 − ρ)."""
 
     low, high, start = 1e-5, 20.0, 0.05
 
@@ -48,82 +48,83 @@ class LabelData:
 
     @property
     def averages(self) -> Array:
-        """Share of each code but the last, by day and provider, ``(day, provider, feature)``."""
+        """Share of each code except the last, ``(day, provider, code)``."""
         return (self.counts / np.maximum(self.rows, 1.0)[..., None])[..., :-1]
 
-    def log_likelihood(self, means: Array, dispersion: Array, providers: Who = slice(None)) -> Array:
-        """Log-likelihoods of some providers' days under each type."""
+    def log_likelihood(self, means: Array, dispersion: Array, providers: Selection = slice(None)) -> Array:
+        """Return log-likelihoods of the selected providers' days under each type."""
         return labels_log_likelihood(self.counts[:, providers], means[providers], _rho(dispersion[providers]))
 
     def initial(self, weights: Array) -> Array:
-        """Return providers' shares by type, given how likely each day is of each type."""
+        """Return providers' probabilities by type, given each day's probabilities of types."""
         totals = np.einsum("dk,dic->ikc", weights, self.counts) + 2.0 * self.overall
         return np.asarray(totals / totals.sum(axis=-1, keepdims=True))
 
     def _excess(self, means: Array, dispersion: Array) -> tuple[Array, Array]:
-        """a·(ψ(a + n_c) − ψ(a)) by code for the Dirichlet's a = m/γ, and the same for their sum."""
+        """Return a(ψ(a + n_c) − ψ(a)) by code, with Dirichlet parameters a = m/γ, and the same for their sum."""
         a = means / dispersion[:, None, None]
-        by_code = a * (digamma(a + self.counts[:, :, None, :]) - digamma(a))
+        code_excess = a * (digamma(a + self.counts[:, :, None, :]) - digamma(a))
         s = 1 / dispersion
-        return by_code, (s * (digamma(s + self.rows) - digamma(s)))[..., None]
+        return code_excess, (s * (digamma(s + self.rows) - digamma(s)))[..., None]
 
     def steps(
         self, means: Array, dispersion: Array, weights: Array, population: Array, shrinkage: float
     ) -> tuple[Array, Array]:
-        """Raise a lower bound: lnΓ(a + n) − lnΓ(a) ≥ a₀(ψ(a₀ + n) − ψ(a₀)) ln a + const, equal at a₀ (Minka)."""
-        by_code, in_all = self._excess(means, dispersion)
-        totals = np.einsum("dk,dikc->ikc", weights, by_code) + shrinkage * population + _ANCHOR * self.overall
-        slope = np.einsum("dk,dik->di", weights, in_all - by_code.sum(axis=-1))
+        """Maximise Minka's lower bound, tight at a₀: lnΓ(a + n) − lnΓ(a) ≥ a₀(ψ(a₀ + n) − ψ(a₀)) ln a + const."""
+        code_excess, total_excess = self._excess(means, dispersion)
+        totals = np.einsum("dk,dikc->ikc", weights, code_excess) + shrinkage * population + _ANCHOR * self.overall
+        slope = np.einsum("dk,dik->di", weights, total_excess - code_excess.sum(axis=-1))
         return totals / totals.sum(axis=-1, keepdims=True), slope
 
     def penalty(self, means: Array, population: Array, shrinkage: float) -> Array:
-        """Return what each provider pays for means unlike the population's."""
+        """Return each provider's log penalty on means that differ from the population's."""
         divergence = xlogy(population, population) - population * np.log(means)
         anchored = self.overall * np.log(self.overall / means)
         return np.asarray(-shrinkage * divergence.sum(axis=(1, 2)) - _ANCHOR * anchored.sum(axis=(1, 2)))
 
     def population(self, means: Array) -> Array:
         """Geometric mean over providers, by type."""
-        middle = np.exp(np.log(means).mean(axis=0))
-        return np.asarray(middle / middle.sum(axis=-1, keepdims=True))
+        geometric = np.exp(np.log(means).mean(axis=0))
+        return np.asarray(geometric / geometric.sum(axis=-1, keepdims=True))
 
     def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
-        """Return derivatives by free logits of the means and by γ, and a row's worth of shrinkage for each logit."""
-        by_code, in_all = self._excess(means, dispersion)
-        total = by_code.sum(axis=-1)
-        slope = (in_all - total) / dispersion[None, :, None]
-        return by_code[..., :-1] - means[..., :-1] * total[..., None], slope, means[..., :-1] * (1 - means[..., :-1])
+        """Return derivatives by the free logits of the means and by γ, and the information of one row on each logit."""
+        code_excess, total_excess = self._excess(means, dispersion)
+        total = code_excess.sum(axis=-1)
+        slope = (total_excess - total) / dispersion[None, :, None]
+        free = means[..., :-1]
+        return code_excess[..., :-1] - free * total[..., None], slope, free * (1 - free)
 
     def errors(self, means: Array, covariance: Array) -> Array:
         """Return standard errors of means from the covariance of free logits, ``(..., logit, logit)``."""
         return np.sqrt(softmax_variance(means, covariance))
 
     def unit_variance(self, population: Array) -> Array:
-        """Variance of a row's code indicators."""
+        """Variance of one row's code indicators."""
         return population * (1 - population)
 
     def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:
-        """Variance that an estimate of a mean has by chance."""
+        """Return the sampling variance of providers' means."""
         effective_rows = self.rows / (1 + np.maximum(self.rows - 1, 0.0) * _rho(dispersion))
         days = np.maximum(np.einsum("dk,di->ik", weights, effective_rows), 1e-9)
         return np.asarray(means * (1 - means) / days[..., None])
 
     def widened(self, dispersion: float, population: Array, between: float) -> float:
-        """Dispersion of a provider whose means are unknown: a mean and an effect of a day are both drawn."""
+        """Dispersion of an unknown provider, whose means vary by ``between`` times a row's variance."""
         rho = dispersion / (1 + dispersion)
         return float(rho + (1 - rho) * between / (1 + between))
 
     def natural(self, dispersion: Array) -> Array:
-        """Intra-class correlations."""
+        """Return the intra-class correlation ρ."""
         return _rho(dispersion)
 
     def natural_errors(self, dispersion: Array, errors: Array) -> Array:
-        """Return standard errors of intra-class correlations."""
+        """Return standard errors of ρ."""
         return errors / (1 + dispersion) ** 2
 
 
 class SumData:
-    """Rows of numbers, of which the number of rows and the sum are known."""
+    """Rows of numbers, summarised by their count and sum."""
 
     overall: Array
 
@@ -146,16 +147,16 @@ class CountData(SumData):
         super().__init__(history)
         self.overall = np.asarray((self.total.sum() + 0.5) / (self.rows.sum() + 0.5))
         present = self.rows > 0
-        varied = float(np.var((self.total / np.maximum(self.rows, 1.0))[present])) if present.any() else 0.0
-        self.row_weight = float(1 / (1 + varied / self.overall))  # of a row, where days vary more than its own noise
+        between = float(np.var((self.total / np.maximum(self.rows, 1.0))[present])) if present.any() else 0.0
+        self.row_weight = float(1 / (1 + between / self.overall))  # less than 1 because days vary beyond Poisson noise
 
     @property
     def averages(self) -> Array:
-        """Square root of the mean count, whose variance hardly depends on the mean."""
+        """Square root of the mean count, which stabilises the variance."""
         return np.sqrt(self.total / np.maximum(self.rows, 1.0))[..., None]
 
-    def log_likelihood(self, means: Array, dispersion: Array, providers: Who = slice(None)) -> Array:
-        """Log-likelihoods of some providers' days under each type."""
+    def log_likelihood(self, means: Array, dispersion: Array, providers: Selection = slice(None)) -> Array:
+        """Return log-likelihoods of the selected providers' days under each type."""
         return count_log_likelihood(
             self.summaries[:, providers], means[providers], dispersion[providers], all_terms=True
         )
@@ -163,26 +164,27 @@ class CountData(SumData):
     def steps(
         self, means: Array, dispersion: Array, weights: Array, population: Array, shrinkage: float
     ) -> tuple[Array, Array]:
-        """Fisher scoring of ln λ, and the slope in ln δ."""
+        """Take a Fisher scoring step in ln λ; return the slope in ln δ as well."""
         rate, slope = self._slopes(means, dispersion)
         shrinkage, anchor = shrinkage * self.row_weight, _ANCHOR * self.row_weight
-        up = np.einsum("dk,dik->ik", weights, rate) + shrinkage * (population - means) + anchor * (self.overall - means)
+        score = np.einsum("dk,dik->ik", weights, rate)
+        gradient = score + shrinkage * (population - means) + anchor * (self.overall - means)
         n = self.rows[..., None] * means
         information = np.einsum("dk,dik->ik", weights, n / (1 + n * dispersion[:, None]))
-        step = np.clip(up / (information + (shrinkage + anchor) * means), -_REACH, _REACH)
+        step = np.clip(gradient / (information + (shrinkage + anchor) * means), -_MAX_LOG_STEP, _MAX_LOG_STEP)
         return means * np.exp(step), np.einsum("dk,dik->di", weights, slope * dispersion[:, None])
 
     def _slopes(self, means: Array, dispersion: Array) -> tuple[Array, Array]:
-        """Return derivatives of each day's log-likelihood by ln λ and by δ."""
+        """Return the derivatives of each day's log-likelihood by ln λ and by δ."""
         delta, r = dispersion[:, None], 1 / dispersion
         n, total = self.rows[..., None] * means, self.total[..., None]
-        spare = 1 + n * delta
+        inflation = 1 + n * delta
         shared = r * (self.total - r * (digamma(r + self.total) - digamma(r)))
-        slope = np.log1p(n * delta) / delta**2 - (total + 1 / delta) * n / spare + shared[..., None]
-        return (total - n) / spare, slope
+        slope = np.log1p(n * delta) / delta**2 - (total + 1 / delta) * n / inflation + shared[..., None]
+        return (total - n) / inflation, slope
 
     def penalty(self, means: Array, population: Array, shrinkage: float) -> Array:
-        """Return what each provider pays for means unlike the population's."""
+        """Return each provider's log penalty on means that differ from the population's."""
         divergence = population * np.log(population / means) - population + means
         anchored = self.overall * np.log(self.overall / means) - self.overall + means
         return np.asarray(-self.row_weight * (shrinkage * divergence.sum(axis=1) + _ANCHOR * anchored.sum(axis=1)))
@@ -192,7 +194,7 @@ class CountData(SumData):
         return np.asarray(np.exp(np.log(means).mean(axis=0)))
 
     def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
-        """Return derivatives by ln λ and by δ, and a row's worth of shrinkage for ln λ."""
+        """Return derivatives by ln λ and by δ, and the information of one row on ln λ."""
         rate, slope = self._slopes(means, dispersion)
         return rate[..., None], slope, self.row_weight * means[..., None]
 
@@ -201,26 +203,26 @@ class CountData(SumData):
         return means * np.sqrt(covariance[..., 0, 0])
 
     def unit_variance(self, population: Array) -> Array:
-        """Variance of a row, and of the days beside it."""
+        """Variance of one row, including that between days."""
         return population / self.row_weight
 
     def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:
-        """Variance that an estimate of a mean has by chance."""
+        """Return the sampling variance of providers' means."""
         n = self.rows[..., None]
         weight = np.einsum("dk,dik->ik", weights, n / (1 + n * means * dispersion[:, None]))
         return np.asarray(means / np.maximum(weight, 1e-9))
 
     def widened(self, dispersion: float, population: Array, between: float) -> float:
-        """Dispersion of a provider whose rates are unknown: λ varies by between·λ."""
-        other = between * float((1 / population).mean()) / self.row_weight
-        return float(dispersion + other + dispersion * other)
+        """Dispersion of an unknown provider, whose rates vary by ``between`` times a row's variance."""
+        rates = between * float((1 / population).mean()) / self.row_weight
+        return float(dispersion + rates + dispersion * rates)
 
     def natural(self, dispersion: Array) -> Array:
-        """Return the variance of the effect itself."""
+        """Return the effect's variance δ."""
         return dispersion
 
     def natural_errors(self, dispersion: Array, errors: Array) -> Array:
-        """Return standard errors of the variance."""
+        """Return standard errors of δ."""
         return errors
 
 
@@ -234,17 +236,17 @@ class ValueData(SumData):
         days = self.rows > 0
         between = float(np.var(self.averages[..., 0][days])) if days.any() else 1.0
         within = float(np.mean(spread**2))
-        self.unit = max(within, between)  # of a row, where days vary more than its own noise
-        size = max(between, within / max(float(self.rows.max(initial=1.0)), 1.0))
-        self.low, self.high, self.start = 1e-6 * size, 1e3 * size, 0.2 * size
+        self.unit = max(within, between)  # variance of one row, or of days if that is larger
+        scale = max(between, within / max(float(self.rows.max(initial=1.0)), 1.0))
+        self.low, self.high, self.start = 1e-6 * scale, 1e3 * scale, 0.2 * scale
 
     @property
     def averages(self) -> Array:
         """Mean value by day and provider."""
         return (self.total / np.maximum(self.rows, 1.0))[..., None]
 
-    def log_likelihood(self, means: Array, dispersion: Array, providers: Who = slice(None)) -> Array:
-        """Log-likelihoods of some providers' days under each type."""
+    def log_likelihood(self, means: Array, dispersion: Array, providers: Selection = slice(None)) -> Array:
+        """Return log-likelihoods of the selected providers' days under each type."""
         return real_log_likelihood(
             self.summaries[:, providers],
             means[providers],
@@ -259,7 +261,7 @@ class ValueData(SumData):
     def steps(
         self, means: Array, dispersion: Array, weights: Array, population: Array, shrinkage: float
     ) -> tuple[Array, Array]:
-        """Weighted means, and the slope in ln τ²."""
+        """Return weighted means, and the slope in ln τ²."""
         w = self._weight(dispersion)
         total = np.einsum("dk,di->ik", weights, w * self.averages[..., 0])
         total += (shrinkage * population + _ANCHOR * self.overall) / self.unit
@@ -269,7 +271,7 @@ class ValueData(SumData):
         return total / information, slope
 
     def penalty(self, means: Array, population: Array, shrinkage: float) -> Array:
-        """Return what each provider pays for means unlike the population's."""
+        """Return each provider's log penalty on means that differ from the population's."""
         divergence = shrinkage * (means - population) ** 2 + _ANCHOR * (means - self.overall) ** 2
         return np.asarray(-0.5 / self.unit * divergence.sum(axis=1))
 
@@ -278,7 +280,7 @@ class ValueData(SumData):
         return np.asarray(means.mean(axis=0))
 
     def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
-        """Return derivatives by means and by τ², and a row's worth of shrinkage for a mean."""
+        """Return derivatives by means and by τ², and the information of one row on a mean."""
         w = self._weight(dispersion)[..., None]
         residuals = self.averages - means
         slope = 0.5 * (residuals**2 * w - 1) * w
@@ -289,24 +291,24 @@ class ValueData(SumData):
         return np.sqrt(covariance[..., 0, 0])
 
     def unit_variance(self, population: Array) -> Array:
-        """Variance of a row."""
+        """Variance of one row, or of days if that is larger."""
         return np.full(population.shape, self.unit)
 
     def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:
-        """Variance that an estimate of a mean has by chance."""
+        """Return the sampling variance of providers' means."""
         precision = np.einsum("dk,di->ik", weights, self._weight(dispersion))
         return np.asarray(1 / np.maximum(precision, 1e-9 / self.unit))
 
     def widened(self, dispersion: float, population: Array, between: float) -> float:
-        """Dispersion of a provider whose means are unknown."""
+        """Dispersion τ of an unknown provider, whose means vary by ``between`` times a row's variance."""
         return float(np.sqrt(dispersion + between * self.unit))
 
     def natural(self, dispersion: Array) -> Array:
-        """Return the standard deviation of the effect."""
+        """Return the effect's standard deviation τ."""
         return np.sqrt(dispersion)
 
     def natural_errors(self, dispersion: Array, errors: Array) -> Array:
-        """Return standard errors of the standard deviation."""
+        """Return standard errors of τ."""
         return root_error(dispersion, errors)
 
 
@@ -314,7 +316,7 @@ OutcomeData = LabelData | CountData | ValueData
 
 
 def outcome_of(reduction: Reduction) -> str:
-    """Return the kind of outcome of days with this reduction.
+    """Infer the kind of outcome from a reduction.
 
     Examples
     --------
@@ -329,7 +331,7 @@ def outcome_of(reduction: Reduction) -> str:
 
 
 def outcome_data(history: History, outcome: str, spread: float | None) -> OutcomeData:
-    """Return a history prepared for the fit of a kind of outcome, or say why its summaries do not suit it."""
+    """Prepare a history for the fit of one kind of outcome; raise `DataError` if its summaries do not suit."""
     reduction = history.reduction
     if outcome in LABELS:
         if not isinstance(reduction, Counts) or (outcome == "binary" and reduction.size != 2):
@@ -346,7 +348,7 @@ def outcome_data(history: History, outcome: str, spread: float | None) -> Outcom
 
 
 def _unexplained(n: Array, total: Array) -> float:
-    """Return the standard deviation of single values around their provider's and their day's mean."""
+    """Return the residual standard deviation of values with provider and day effects, one row per report."""
     present = n > 0
     x = np.where(present, total, 0.0)
     day, provider = np.zeros((len(x), 1)), np.zeros((1, x.shape[1]))
@@ -362,15 +364,15 @@ def _unexplained(n: Array, total: Array) -> float:
     freedom = max(1, int(present.sum()) - sum(x.shape) + 1)
     spread = float(np.sqrt((residuals**2).sum() / freedom))
     if not spread > 0:
-        raise DataError("values do not vary beyond their day and provider: there is nothing to learn, or give spread=")
+        raise DataError("day and provider explain all values, so their spread cannot be estimated: give spread=")
     return spread
 
 
 def spreads(history: History, spread: float | None) -> Array:
-    """Return each provider's standard deviation of values within a day, a few degrees of freedom pooled.
+    """Return each provider's standard deviation of values within a day, shrunk towards the pooled estimate.
 
-    One row a day does not determine it. Then a third of what day and provider leave unexplained is taken for it, and
-    the rest counts as dispersion: for one row only their sum matters, and sending a row twice gains little.
+    One row a day does not determine it. In that case a third of the residual standard deviation is used, and the rest
+    counts as dispersion: for one row only their sum matters, and sending a row twice gains little.
     """
     if spread is not None:
         if not (np.isfinite(spread) and spread > 0):
@@ -393,7 +395,7 @@ def spreads(history: History, spread: float | None) -> Array:
 
 
 def softmax_variance(probabilities: Array, covariance: Array) -> Array:
-    """Return the variances of probabilities from the covariance of their logits but the last, by the delta method."""
+    """Return the variances of probabilities given the covariance of all logits except the last (delta method)."""
     free = probabilities[..., :-1]
     jacobian = -probabilities[..., :, None] * free[..., None, :]
     jacobian[..., :-1, :] += free[..., :, None] * np.eye(free.shape[-1])
@@ -401,7 +403,7 @@ def softmax_variance(probabilities: Array, covariance: Array) -> Array:
 
 
 def root_error(variance: Array, error: Array) -> Array:
-    """Return the standard error of a square root as √(variance + error) − √variance, which is finite at 0."""
+    """Return √(variance + error) − √variance, a standard error of √variance that is finite at 0."""
     return np.sqrt(variance + error) - np.sqrt(variance)
 
 

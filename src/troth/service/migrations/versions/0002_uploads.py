@@ -8,7 +8,7 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Add three columns; of uploads that were read before, the counts are unknown and become 0."""
+    """Add three columns; the counts of earlier uploads are unknown and become 0."""
     for name in ("dropped", "unnamed"):
         op.add_column("uploads", sql.Column(name, sql.BigInteger, nullable=False, server_default="0"))
     op.add_column("uploads", sql.Column("replaced", sql.Text))

@@ -6,18 +6,18 @@ READY := $(VENV)/.ready
 TESTED := $(VENV)/.tested
 DOCUMENTED := $(VENV)/.documented
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-unexport PYTHONDONTWRITEBYTECODE # commands that tests start would compile everything again
+unexport PYTHONDONTWRITEBYTECODE # otherwise every command that the tests start compiles everything again
 
 .PHONY: demo test tests lint style types docs bench soak clean
 
 demo: $(READY)
 	@$(BIN)/troth demo
 
-# Types are checked while the tests start.
+# The type check runs while the tests start.
 test: style
 	@$(MAKE) --no-print-directory --jobs 2 types tests
 
-# A worker has a core of its own, so one thread for arithmetic is best.
+# Each worker has its own core, so one BLAS thread per worker is best.
 tests: $(TESTED)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
 
@@ -31,7 +31,7 @@ types: $(TESTED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# The tests build it too.
+# The tests also build the site.
 docs: $(DOCUMENTED)
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 	@echo "open build/docs/index.html"
@@ -56,7 +56,7 @@ $(DOCUMENTED): $(READY)
 	$(PIP) install --editable ".[docs]"
 	@touch $@
 
-# What tests need beside that: packages of the dev extra, a browser and Java.
+# What the tests need in addition: the dev extra, a browser, Java and PostgreSQL.
 $(TESTED): $(READY) .ci/packages
 	$(PIP) install --editable ".[dev]"
 	.ci/packages

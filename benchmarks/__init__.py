@@ -1,1 +1,1 @@
-"""Speed as ratios measured in one run, and the incentives that each rule gives: `make bench`."""
+"""Benchmarks of speed, as ratios within one run, and of incentives: `make bench`."""

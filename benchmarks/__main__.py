@@ -48,7 +48,7 @@ BENCHMARKS = {
     "digits": digits.main,
 }
 
-if __name__ == "__main__":  # the comparison with pyDVL starts processes, which import this file again
+if __name__ == "__main__":  # the processes of the comparison with pyDVL import this file too
     for number, name in enumerate([name for name in sys.argv[1:] if not name.startswith("-")] or BENCHMARKS):
         if number:
             print()

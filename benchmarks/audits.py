@@ -1,4 +1,4 @@
-"""A million simulations in one call, against the bare draw of the same random numbers."""
+"""A million simulations in one call, relative to drawing the same random numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import troth
 
 
 def bare_draws(simulations: int, rows: int, providers: int, chunk: int) -> float:
-    """Seconds to draw what the audit draws: rates, everybody's counts, and the rows of the provider who may lie."""
+    """Return the seconds to draw what the audit draws: rates, all providers' counts, and the rows of the liar."""
     rng = np.random.default_rng(0)
     start = time.perf_counter()
     for _ in range(0, simulations, chunk):

@@ -1,7 +1,7 @@
-"""Tables to reports: CPU-seconds over those of a bare DuckDB aggregation, seconds over those of a bare Parquet decode.
+"""Tables to reports, relative to a bare DuckDB aggregation (CPU time) or a bare Parquet decode (wall time).
 
-Every measurement is a process of its own, so that its memory can be told; all are in one run. By default the tables are
-small enough for about a minute; ``--full`` takes 100 million rows, and 5 million of a regression with 50 features.
+Each measurement runs in its own process, to measure its memory. By default the tables are small and take about a
+minute; ``--full`` takes 100 million rows, and 5 million of a regression with 50 features.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ import logging, os
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark.sql import SparkSession
 session = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").config("spark.log.level", "ERROR").getOrCreate()
-read_reports(path, request, engine="spark")  # start-up aside
+read_reports(path, request, engine="spark")  # not measured: start-up
 report(lambda: len(read_reports(path, request, engine="spark")[0]))
 """,
 }
 
 
 def measure(program: str, path: Path, d: int = 0) -> dict[str, float]:
-    """Run a program in a process of its own, and return its best CPU-seconds and seconds, and its peak memory."""
+    """Run a program in its own process, and return the CPU time, wall time and peak memory of its best repetition."""
     command = [sys.executable, "-c", _MEASURE + PROGRAMS[program], str(path), str(d)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
@@ -96,7 +96,8 @@ def write_counts(path: Path, millions: float, providers: int = 1000, *, text: bo
     return path
 
 
-def write_regression(path: Path, millions: float, d: int) -> Path:
+def write_regression(path: Path, millions: float, d: int, *, labels: bool = False) -> Path:
+    """Write rows with standard normal features, and standard normal answers or labels 0 and 1."""
     rng = np.random.default_rng(1)
     rows = int(millions * 1e6)
     names = pa.array([f"clinic {i}" for i in range(1000)])
@@ -106,7 +107,8 @@ def write_regression(path: Path, millions: float, d: int) -> Path:
         n = min(step, rows - start)
         who = pa.DictionaryArray.from_arrays(rng.integers(0, 1000, n).astype(np.int32), names)
         columns = {f"z{j}": rng.standard_normal(n) for j in range(d)}
-        table = pa.table({"provider": who, **columns, "y": rng.standard_normal(n)})
+        answers = rng.integers(0, 2, n).astype(np.int8) if labels else rng.standard_normal(n)
+        table = pa.table({"provider": who, **columns, "y": answers})
         writer = writer or pq.ParquetWriter(path, table.schema, use_dictionary=["provider"])
         writer.write_table(table)
     assert writer is not None  # noqa: S101 (there are rows)

@@ -1,4 +1,4 @@
-"""What it costs to price everyone, against the bare special-function passes that this needs."""
+"""The time to compute every provider's log PMI, relative to the bare special-function passes that it needs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from scipy.special import gammaln
 
 import troth
 from benchmarks.timing import best_time
+from troth.core.contract import Array
 
 
 def bernoulli(providers: int) -> tuple[float, float]:
-    """Seconds to price all providers, and seconds of the six bare gammaln passes of the textbook formula."""
+    """Return the seconds to price all providers, and those of the six gammaln passes in the textbook formula."""
     model = troth.models.Bernoulli(1, 1)
     rng = np.random.default_rng(0)
     ones = rng.binomial(100, 0.3, providers).astype(np.float64)
@@ -23,16 +24,8 @@ def bernoulli(providers: int) -> tuple[float, float]:
 
 
 def regression(providers: int, d: int) -> tuple[float, float]:
-    """Seconds to price all regressions, and seconds of the two bare Cholesky passes (own and peers)."""
-    rng = np.random.default_rng(1)
-    model = troth.models.LinearRegression(np.zeros(d), np.eye(d).tolist(), 1.0)
-    theta = model.draw_parameters(rng)
-    reports = np.concatenate(
-        [
-            model.statistics(model.draw_data(rng, np.broadcast_to(theta, (part, d)), 60))
-            for part in [500] * (providers // 500)
-        ]
-    )
+    """Return the seconds to price all regressions, and those of two Cholesky passes (own and peers)."""
+    model, reports = draw_regressions(providers, d)
     matrices = np.eye(d + 1) + np.zeros((providers, 1, 1))
     matrices[:, :d, :d] += reports[:, : d * d].reshape(-1, d, d)
     ours = best_time(lambda: troth.peer_log_pmi(model, reports), repeats=3)
@@ -40,8 +33,19 @@ def regression(providers: int, d: int) -> tuple[float, float]:
     return ours, bare
 
 
+def draw_regressions(providers: int, d: int) -> tuple[troth.models.LinearRegression, Array]:
+    """Return a regression with ``d`` features, and the statistics of providers with 60 rows each."""
+    rng = np.random.default_rng(1)
+    model = troth.models.LinearRegression(np.zeros(d), np.eye(d).tolist(), 1.0)
+    theta = np.broadcast_to(model.draw_parameters(rng), (500, d))
+    parts = [model.statistics(model.draw_data(rng, theta, 60)) for _ in range(providers // 500)]
+    return model, np.concatenate(parts)
+
+
 def main() -> None:
-    print("Pricing everyone: leave-one-out and log PMI in one call, over the bare special-function passes it needs\n")
+    print(
+        "Pricing all providers: leave-one-out and log PMI in one call, relative to the bare special-function passes\n"
+    )
     print(f"{'family':<22} {'providers':>10} {'seconds':>9} {'bare':>9} {'ratio':>6} {'ns/provider':>12}")
     measured = [("Bernoulli", n, *bernoulli(n)) for n in (10_000, 100_000, 1_000_000)]
     measured += [("regression, d = 50", n, *regression(n, 50)) for n in (1_000, 10_000)]

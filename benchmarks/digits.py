@@ -1,10 +1,10 @@
 """Digits: copied, mislabelled, noised and partial datasets, valued by Troth and by pyDVL side by side.
 
-Ten providers have 60 images each of scikit-learn's digits, embedded by eight principal components of public images, or
-10 images each and two components, where decoys are near enough for the line-up to tell small lies from the truth.
-Provider 0 spoils its data. pyDVL's methods are given 300 clean test images (Data-OOB needs none); Troth has none.
-``python -m benchmarks digits`` prints, for each method and lie, what the lie costs in units of an equal share, how
-often provider 0 is then ranked last, and the time of one valuation of all providers.
+Ten providers have 60 images each of scikit-learn's digits, embedded by eight principal components of public images.
+In a second setting they have 10 images and two components each; the decoys are then near enough for the line-up to
+tell small lies from the truth. Provider 0 corrupts its data. pyDVL's methods get 300 clean test images (Data-OOB needs
+none); Troth gets none. ``python -m benchmarks digits`` prints, for each method and lie, the cost of the lie in units of
+an equal share, how often provider 0 ranks last, and the time to value all providers once.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from troth.core.information import leave_one_out, log_pmi
 
 PROVIDERS, PUBLIC, TEST = 10, 297, 300
 SETTINGS = ((60, 8), (10, 2))
-"""Images of each provider, and components."""
+"""Images per provider and components."""
 
 Reports = list[tuple[Any, Any]]
 
 
-def spoil(rng: np.random.Generator, reports: Reports, lie: str) -> Reports:
-    """Return the reports with those of provider 0 spoiled."""
-    (x, y), rest = reports[0], reports[1:]
+def corrupt(rng: np.random.Generator, reports: Reports, lie: str) -> Reports:
+    """Return the reports with that of provider 0 changed by a lie."""
+    (x, y), *rest = reports
     if lie == "copied from a peer":
         x, y = rest[0]
     elif lie == "30% mislabelled":
@@ -54,7 +54,7 @@ LIES = ("truth", "copied from a peer", "30% mislabelled", "noised", "half of the
 
 
 def embedded(seed: int, rows: int, components: int) -> tuple[Reports, Any, Any]:
-    """Return everybody's rows, the test rows and the public rows of one random split."""
+    """Return the providers' rows, the test rows and the public rows of a random split."""
     x, y = load_digits(return_X_y=True)
     order = np.random.default_rng(seed).permutation(len(y))
     public, test = order[:PUBLIC], order[PUBLIC : PUBLIC + TEST]
@@ -65,33 +65,33 @@ def embedded(seed: int, rows: int, components: int) -> tuple[Reports, Any, Any]:
 
 
 def line_up(reports: Reports, public: Any, strict: float) -> Any:
-    """Shares of the caps under the line-up, by a softmax regression expanded at the mode of public rows."""
+    """Return shares of the caps under `LineUp` with a softmax regression expanded at the mode of public rows."""
     model = _model(public)
-    t = np.stack([model.statistics((_with_one(x), y)) for x, y in reports])
-    sampled = [model.with_features(_with_one(x)) for x, _ in reports]
+    t = np.stack([model.statistics((_with_intercept(x), y)) for x, y in reports])
+    sampled = [model.with_features(_with_intercept(x)) for x, _ in reports]
     rule = LineUp(decoys=49, strict=strict)
     return rule.pay(sampled, t, budget=float(PROVIDERS), rng=np.random.default_rng(1))
 
 
 def scores(reports: Reports, public: Any) -> Any:
-    """Log PMI of everybody with all others: what the line-up puts in order."""
+    """Return the log PMI of each provider with its peers, which is what the line-up ranks."""
     model = _model(public)
-    t = np.stack([model.statistics((_with_one(x), y)) for x, y in reports])
+    t = np.stack([model.statistics((_with_intercept(x), y)) for x, y in reports])
     return log_pmi(model, t, leave_one_out(t))
 
 
 def _model(public: Any) -> Any:
-    z = _with_one(public[0])
+    z = _with_intercept(public[0])
     model = models.SoftmaxRegression(np.zeros(10 * z.shape[1]), 1.0, classes=10)
     return model.expanded_at_mode((z, public[1]))
 
 
-def _with_one(x: Any) -> Any:
+def _with_intercept(x: Any) -> Any:
     return np.column_stack([np.ones(len(x)), x])
 
 
 def pydvl_values(method: str, reports: Reports, test: Any, _: Any) -> Any:
-    """Return values of providers by a method of pyDVL; those of rows are added up."""
+    """Return the values of providers under a method of pyDVL; values of rows are summed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         dvl: Any = import_module("pydvl.valuation")
@@ -137,16 +137,16 @@ def main(simulations: int = 3) -> None:
 def compare(
     methods: dict[str, Callable[[Reports, Any, Any], Any]], simulations: int, rows: int, components: int
 ) -> None:
-    """Print a line for each method."""
+    """Print a line for each method: the cost of each lie, how often the liar ranks last, and the time."""
     for name, method in methods.items():
-        pay, last, began = np.zeros((simulations, len(LIES))), np.zeros(len(LIES)), time.process_time()
+        pay, last, start = np.zeros((simulations, len(LIES))), np.zeros(len(LIES)), time.process_time()
         for k in range(simulations):
             reports, test, public = embedded(k, rows, components)
-            for place, lie in enumerate(LIES):
-                values = method(spoil(np.random.default_rng(k), reports, lie), test, public)
-                pay[k, place] = values[0] if name.startswith("line-up") else pay_from_values(values)[0]
-                last[place] += values[0] <= values.min() + 1e-12 and (values < values.max()).any()
-        seconds = (time.process_time() - began) / (simulations * len(LIES))
+            for j, lie in enumerate(LIES):
+                values = method(corrupt(np.random.default_rng(k), reports, lie), test, public)
+                pay[k, j] = values[0] if name.startswith("line-up") else pay_from_values(values)[0]
+                last[j] += values[0] <= values.min() + 1e-12 and (values < values.max()).any()
+        seconds = (time.process_time() - start) / (simulations * len(LIES))
         lost = pay[:, :1] - pay
         cells = ", ".join(
             f"{lie} {lost[:, j].mean():+.2f} ± {lost[:, j].std() / np.sqrt(simulations):.2f} (last {last[j] / simulations:.0%})"

@@ -1,7 +1,7 @@
-"""What one malicious report costs its sender and each of the others, rule by rule: ``python -m benchmarks griefing``.
+"""What one malicious report costs its sender and each of the others under each rule: ``python -m benchmarks griefing``.
 
-Eight honest providers, one of whom turns malicious; shares of the cap, averaged over simulated rounds, each with
-and without the attack. A round that stops names the report, which is then left out: the others are paid without it.
+The last of eight providers turns malicious. Costs are shares of the cap, averaged over rounds that are simulated with
+and without the attack. If a rule rejects a report, the report is left out, and the others are paid without it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy as np
 import troth
 from troth import models
 from troth.core.errors import ReportError
-from troth.mechanisms.registry import RULES
 from troth.mechanisms.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ VALUES_ALLOWED = (-10.0, 10.0)
 
 
 class Attack(NamedTuple):
-    """Data of a kind, and what the last provider makes of its own honest summary."""
+    """A model, and how the last provider changes its honest summary; ``rows`` counts the rows of a summary."""
 
     name: str
     model: Any
@@ -42,7 +41,7 @@ def _value(size: float) -> Callable[[Any], Any]:
 
 
 def _features(size: float) -> Callable[[Any], Any]:
-    """Features of a size that explain nothing: (n, products of (z, z, r) with themselves by rows)."""
+    """Features of this size that explain nothing; a summary is n and the Gram matrix of the columns."""
     return lambda honest: np.append(honest[0], np.diag([size**2, size**2, honest[-1]]).ravel())
 
 
@@ -72,22 +71,19 @@ HIERARCHICAL = [
 
 
 def rules() -> dict[str, Any]:
-    """Return the rules to compare: logistic synthetic peers, and line-ups with panels where they are registered."""
-    line_up: Any = RULES.get("LineUp")
-    panels = (
-        {} if line_up is None else {f"LineUp, {b} panel{'s' * (b > 1)}": line_up(panels=b, decoys=99) for b in PANELS}
-    )
-    return {"SyntheticPeers": troth.SyntheticPeers(draws=64), **panels}
+    """Return the rules to compare."""
+    line_ups = {f"LineUp, {b} panel{'s' * (b > 1)}": troth.LineUp(panels=b, decoys=99) for b in PANELS}
+    return {"SyntheticPeers": troth.SyntheticPeers(draws=64), **line_ups}
 
 
 def measure(
     attack: Attack, rule: Any, limited: bool = False, simulations: int = SIMULATIONS
 ) -> tuple[float, float, str]:
-    """Return what the attack costs its sender and each of the others, in shares of the cap, and who stopped the round.
+    """Return the cost of the attack to its sender and to each of the others, and whose report was rejected, if any.
 
-    ``limited`` is a campaign that allows ``ROWS`` rows of values between −10 and 10.
+    ``limited`` stands for a campaign that allows ``ROWS`` rows of values between −10 and 10.
     """
-    model, costs, stopped = attack.model, [], ""
+    model, costs, rejected = attack.model, [], ""
     for seed in range(simulations):
         rng = np.random.default_rng([seed, 7])
         theta = model.draw_parameters(rng)
@@ -111,10 +107,10 @@ def measure(
             attacked[error.provider], attacked_sizes[error.provider] = 0.0, 0.0
             paid = pay(attacked, attacked_sizes)
             paid[error.provider] = 0.0
-            stopped = "named" if error.provider == PROVIDERS - 1 else "somebody innocent"
+            rejected = "named" if error.provider == PROVIDERS - 1 else "an honest provider"
         costs.append((honest[-1] - paid[-1], (honest - paid)[:-1].mean()))
     own, others = np.mean(costs, axis=0)
-    return float(own), float(others), stopped
+    return float(own), float(others), rejected
 
 
 def _allowed(attack: Attack, summary: Any) -> bool:
@@ -126,15 +122,15 @@ def _allowed(attack: Attack, summary: Any) -> bool:
 
 
 def extra_row() -> tuple[float, float]:
-    """Return what one extra row on the next day costs its sender and each of the others under `MultiDay`."""
+    """Return the cost of an extra row on the next day to its sender and to each of the others under `MultiDay`."""
     costs = []
     for seed in range(SIMULATIONS):
         rng = np.random.default_rng([seed, 8])
         theta = YES_NO.draw_parameters(rng, (2,))[:, None]
         t = YES_NO.draw_statistics(rng, theta, np.full((2, PROVIDERS, 1), float(ROWS)))
-        more = t.copy()
-        more[1, -1, 0] += 1
-        honest, paid = (troth.MultiDay().pay(YES_NO, days, budget=PROVIDERS)[0] for days in (t, more))
+        attacked = t.copy()
+        attacked[1, -1, 0] += 1
+        honest, paid = (troth.MultiDay().pay(YES_NO, days, budget=PROVIDERS)[0] for days in (t, attacked))
         costs.append((honest[-1] - paid[-1], (honest - paid)[:-1].mean()))
     own, others = np.mean(costs, axis=0)
     return float(own), float(others)
@@ -148,11 +144,11 @@ TASKS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "10 on every task": (VALUES, lambda honest: np.tile([1.0, 10.0], (len(honest), 1))),
     "10⁹ on every task": (VALUES, lambda honest: np.tile([1.0, 1e9], (len(honest), 1))),
 }
-"""What one worker answers on tasks: labels of three classes that are right eight times in ten, or values."""
+"""Malicious answers of one worker: to labels of three classes that are correct with probability 0.8, or to values."""
 
 
 def measure_tasks(name: str, workers: int, panels: int = 1, tasks: int = 500) -> tuple[float, float]:
-    """Return what it costs its sender and each of the others in parts of the price, all workers on all tasks."""
+    """Return the cost to the malicious worker and to each other one in shares of the price; all answer all tasks."""
     model, malicious = TASKS[name]
     rng = np.random.default_rng([len(name), workers])
     theta = [model.draw_parameters(rng) for _ in range(tasks)]
@@ -163,9 +159,9 @@ def measure_tasks(name: str, workers: int, panels: int = 1, tasks: int = 500) ->
     attacked = honest.copy()
     attacked[worker == workers - 1] = malicious(honest[worker == workers - 1])
     rule = troth.LineUp(panels=panels, **troth.LineUp.task_defaults(model) if panels == 1 else {"decoys": 49})
-    none = np.zeros(workers, dtype=np.intp)
+    zeros = np.zeros(workers, dtype=np.intp)
     honest_pay, attacked_pay = (
-        rule.evaluate_tasks(Tasks(task, worker, each, (model,), none, np.arange(workers)), np.random.default_rng(1))
+        rule.evaluate_tasks(Tasks(task, worker, each, (model,), zeros, np.arange(workers)), np.random.default_rng(1))
         for each in (honest, attacked)
     )
     lost = (honest_pay.share - attacked_pay.share).reshape(tasks, workers).mean(axis=0)
@@ -173,7 +169,7 @@ def measure_tasks(name: str, workers: int, panels: int = 1, tasks: int = 500) ->
 
 
 def main() -> None:
-    """Print a row per attack: costs of the sender and of each other, without and with the campaign's limits."""
+    """Print the costs of each attack to its sender and to each of the others, without and with limits."""
     compared = rules()
     print("| attack | " + " | ".join([*compared, "with [limits]"]) + " |")
     print("|---" * (len(compared) + 2) + "|")
@@ -181,20 +177,20 @@ def main() -> None:
         cells = [_cell(*measure(attack, rule)) for rule in compared.values()]
         cells.append(_cell(*measure(attack, compared["SyntheticPeers"], limited=True)))
         print(f"| {attack.name} | " + " | ".join(cells) + " |", flush=True)
-    print("the same, under models whose providers may differ")
+    print("under models whose providers may differ")
     for attack in HIERARCHICAL:
         line_ups = [rule for name, rule in compared.items() if name != "SyntheticPeers"]
         cells = [_cell(*measure(attack, rule, simulations=SIMULATIONS // 5)) for rule in line_ups]
         print(f"| {attack.name} | " + " | ".join(cells) + " |", flush=True)
-    print(f"one extra row under MultiDay: {_cell(*extra_row(), '')}")
+    print(f"one extra row under MultiDay: {_cell(*extra_row())}")
     print("on tasks with four workers each, with 1, 2 and 3 panels")
     for name in TASKS:
-        cells = [_cell(*measure_tasks(name, 4, panels), "") for panels in (1, 2, 3)]
+        cells = [_cell(*measure_tasks(name, 4, panels)) for panels in (1, 2, 3)]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
-def _cell(own: float, others: float, stopped: str) -> str:
-    return f"{own:+.0%} / {others:+.0%}" + (f" ({stopped})" if stopped else "")
+def _cell(own: float, others: float, rejected: str = "") -> str:
+    return f"{own:+.0%} / {others:+.0%}" + (f" ({rejected})" if rejected else "")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Learning from past days: seconds of a fit against days, providers and types.
+"""Learning from past days: the time of a fit by days, providers and types.
 
-Beside it one bare pass of what each step of the climb cannot do without: three log-gammas for each day, provider and
-type. A fit is some hundred such passes: several starts, types that are merged and split, the last climb.
+It is compared with one bare pass, the minimum that each optimisation step needs: three log-gammas for each day,
+provider and type. A fit takes about a hundred passes: several starts, merging and splitting types, and a final ascent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from troth.models import LatentClass
 
 
 def past(days: int, providers: int, types: int, seed: int = 1) -> History:
-    """Days of ``types`` types; every provider has its own rates and its own day effects."""
+    """Draw days of ``types`` types; every provider has its own rates and day effects."""
     rng = np.random.default_rng(seed)
     rates = np.clip(np.linspace(0.05, 0.9, types)[:, None] + 0.08 * rng.standard_normal((types, providers)), 0.02, 0.98)
     p = rates[rng.integers(types, size=days)]

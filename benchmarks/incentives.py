@@ -1,8 +1,8 @@
-"""What a lie costs under each rule: the figure that a buyer feels.
+"""What a lie costs under each rule.
 
-Incentive strength is (expected payment of the truth − of the lie) / cap, by paired simulation: the same world, the
-same peers, and one provider of ten who tells the truth or lies. ``python -m benchmarks incentives --write`` renews the
-table in the documentation.
+The cost is (expected payment of the truth − of the lie) / cap, from paired simulations: one of ten providers tells the
+truth or lies, in the same world and with the same peers. ``python -m benchmarks incentives --write`` updates the
+tables in the documentation.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import troth
+from benchmarks.tables import replace_table
 from troth import divergences
 
 PROVIDERS, ROWS, SIMULATIONS = 10, 100, 4000
@@ -25,7 +26,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "incentives.md"
 
 @dataclass(frozen=True)
 class Setting:
-    """A model, how to corrupt a tenth of its rows, and the bounds that values are declared to have."""
+    """A model, a function that corrupts a tenth of a provider's rows, and the declared bounds of values."""
 
     name: str
     model: Any
@@ -45,21 +46,17 @@ def _mirror_answers(data: Any) -> Any:
     return data[0], _mirror(data[1])
 
 
-def _eye(d: int) -> Any:
-    return np.eye(d)
-
-
 SETTINGS = (
     Setting("Bernoulli, uniform prior", troth.models.Bernoulli(1, 1), _flip),
     Setting("Normal mean, noise twice the prior's spread", troth.models.Normal(0, 1, 2), _mirror, (-10.0, 10.0)),
-    Setting("Regression with 5 features", troth.models.LinearRegression(np.zeros(5), _eye(5), 2.0), _mirror_answers),
+    Setting("Regression with 5 features", troth.models.LinearRegression(np.zeros(5), np.eye(5), 2.0), _mirror_answers),
 )
 
 
 def rules(setting: Setting) -> dict[str, troth.Rule]:
-    """Return every rule that serves a setting."""
-    # what a line-up pays in expectation does not depend on its number of decoys
-    limits = [2 * ROWS] * PROVIDERS  # so that replicating is admissible
+    """Return every rule that can pay a setting."""
+    limits = [2 * ROWS] * PROVIDERS  # admits replicated rows
+    # The expected payment of a line-up does not depend on its number of decoys.
     candidates: dict[str, troth.Rule] = {"LineUp": troth.LineUp(decoys=29)}
     try:
         candidates["OneTime, exact range"] = troth.OneTime(troth.exact_range(setting.model, limits, setting.values))
@@ -81,10 +78,10 @@ def rules(setting: Setting) -> dict[str, troth.Rule]:
 
 
 def reports(setting: Setting, rng: Any, simulations: int) -> dict[str, Any]:
-    """Draw the truth and each lie of provider 0, ``(simulation, day, provider, statistic)``, with the same peers in all."""
+    """Draw statistics ``(simulation, day, provider, statistic)`` for the truth and each lie of provider 0."""
     model = setting.model
     theta = model.draw_parameters(rng, (simulations, 2, 1))
-    everyone = model.statistics(
+    honest = model.statistics(
         model.draw_data(rng, np.broadcast_to(theta, (simulations, 2, PROVIDERS, theta.shape[-1])), ROWS)
     )
     data = model.draw_data(rng, theta[:, :, 0], ROWS)
@@ -101,15 +98,15 @@ def reports(setting: Setting, rng: Any, simulations: int) -> dict[str, Any]:
         "fabricate": model.statistics(model.draw_data(rng, other, ROWS)),
         "send nothing": np.zeros_like(truth),
     }
-    changed = {}
+    drawn = {}
     for name, statistics in own.items():
-        changed[name] = everyone.copy()
-        changed[name][:, :, 0] = statistics
-    return changed
+        drawn[name] = honest.copy()
+        drawn[name][:, :, 0] = statistics
+    return drawn
 
 
-def strengths(setting: Setting, rule: troth.Rule, drawn: dict[str, Any]) -> dict[str, tuple[float, float]]:
-    """Mean loss of each lie as a share of the cap, with its standard error, and what the truth and nothing earn."""
+def mean_losses(setting: Setting, rule: troth.Rule, drawn: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    """Return each lie's mean loss in shares of the cap with its standard error, and under "truth" the honest share."""
     shares = {}
     for name, t in drawn.items():
         daily = isinstance(rule, troth.MultiDay)
@@ -132,13 +129,12 @@ def lines(simulations: int = SIMULATIONS) -> list[str]:
         out += [f"## {setting.name}", ""]
         out += [f"| rule | {' | '.join(LIES)} | honest pay |", "|---" * (len(LIES) + 2) + "|"]
         for name, rule in rules(setting).items():
-            losses = strengths(setting, rule, drawn)
+            losses = mean_losses(setting, rule, drawn)
             cells = [f"{100 * losses[lie][0]:.1f}" for lie in LIES]
             out.append(f"| {name} | {' | '.join(cells)} | {100 * losses['truth'][0]:.1f} |")
-        worst = max(
-            strengths(setting, rule, drawn)[lie][1] for rule in [troth.MultiDay(exchangeable=True)] for lie in LIES
-        )
-        out += ["", f"Percent of the cap; standard errors at most {100 * worst:.1f} for the logistic MultiDay.", ""]
+        losses = mean_losses(setting, troth.MultiDay(exchangeable=True), drawn)
+        error = max(losses[lie][1] for lie in LIES)
+        out += ["", f"Percent of the cap; standard errors at most {100 * error:.1f} for the logistic MultiDay.", ""]
     return out
 
 
@@ -149,9 +145,7 @@ def main() -> None:
     table = lines()
     print("\n".join(table))
     if "--write" in sys.argv:
-        before, rest = PAGE.read_text().split("<!-- table -->\n", 1)
-        after = rest.split("<!-- end of table -->", 1)[1]
-        PAGE.write_text(before + "<!-- table -->\n" + "\n".join(table) + "<!-- end of table -->" + after)
+        replace_table(PAGE, "table", table)
 
 
 if __name__ == "__main__":

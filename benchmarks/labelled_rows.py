@@ -1,4 +1,4 @@
-"""Labelled rows: how good the expansion at a public point is, and what lies cost.
+"""Labelled rows: the accuracy of the expansion at a public point, and the cost of lies.
 
 ``python -m benchmarks labelled_rows`` prints both tables of docs/explanation/labelled-rows.md.
 """
@@ -18,14 +18,14 @@ from troth.core.information import line_log_pmi, log_pmi
 from troth.mechanisms.line import on_grid, rank_share
 
 PILOT = 100
-"""Rows of the published pilot at whose mode the second expansion is taken."""
+"""Rows of the public pilot at whose mode the second expansion is taken."""
 
 
 def exact_log_evidence(model: Any, data: Any, rng: np.random.Generator) -> float:
-    """Log evidence of a logistic regression around the mode: by quadrature up to two features, then by sampling.
+    """Return the log evidence of a logistic regression, by quadrature up to two features and otherwise by sampling.
 
-    Quadrature is a product of Gauss-Hermite rules with 24 nodes. Importance samples come from a t with 5 degrees, at
-    least 400 and more for fewer rows.
+    Both are centred at the mode. Quadrature is a product of Gauss-Hermite rules with 24 nodes. The importance samples, at
+    least 400 and more for fewer rows, come from a multivariate t distribution with 5 degrees of freedom.
     """
     z, y = data
     size = len(model.mean)
@@ -44,7 +44,7 @@ def exact_log_evidence(model: Any, data: Any, rng: np.random.Generator) -> float
 
 
 def _nodes(size: int, each: int = 24) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes of a product rule around a standard normal, and log weights for an integral over all of space."""
+    """Return the nodes of a Gauss-Hermite product rule, and log weights for integrals over Lebesgue measure."""
     x, w = hermegauss(each)
     grid = np.stack(np.meshgrid(*[x] * size, indexing="ij"), axis=-1).reshape(-1, size)
     weights = np.stack(np.meshgrid(*[np.log(w)] * size, indexing="ij"), axis=-1).reshape(-1, size)
@@ -52,7 +52,7 @@ def _nodes(size: int, each: int = 24) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _draws(size: int, draws: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Draws from a standard t with 5 degrees, and their log weights."""
+    """Return draws from a standard t distribution with 5 degrees of freedom, and their log weights."""
     heavy = np.sqrt(rng.chisquare(5, size=(draws, 1)) / 5)
     scaled = rng.standard_normal((draws, size)) / heavy
     log_density = gammaln((5 + size) / 2) - gammaln(2.5) - size / 2 * np.log(5 * np.pi)
@@ -63,7 +63,7 @@ def _draws(size: int, draws: int, rng: np.random.Generator) -> tuple[np.ndarray,
 def one_line(
     rng: np.random.Generator, d: int, rows: int, scale: float, decoys: int
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Log PMI of one report with its peers and their decoys: exact, and by each expansion."""
+    """Return the log PMI of a report with the real peers and each decoy: exact, and by each expansion."""
     model = models.LogisticRegression(mean=[0.0] * d, precision=1 / scale**2)
     theta = model.draw_parameters(rng)
     own = model.draw_data(rng, theta, rows)
@@ -91,9 +91,9 @@ def accuracy(
     scales: tuple[float, ...] = (0.5, 1.0, 2.0),
     decoys: int = 19,
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield d, rows, prior sd, mean size of log PMI, and for each expansion its error, Kendall's τ and pay error.
+    """Yield d, rows, prior sd, mean absolute log PMI, and each expansion's error, Kendall's τ and pay error.
 
-    Each is a mean over 24 rounds; with 1,000 rows of three features and more, over 8.
+    These are means over 24 rounds, or over 8 if ``rows * d`` is 3,000 or more.
     """
     for d in dimensions:
         for rows in sizes:
@@ -114,13 +114,13 @@ def accuracy(
 
 
 def place_share(v: np.ndarray, rivals: int = 4) -> float:
-    """Return the share that the first member's place among the others earns."""
+    """Return the share that the first member of a line earns by its place."""
     above, tied = float((v[1:] > v[0]).sum()), float((v[1:] == v[0]).sum())
     return float(rank_share(np.array(above), np.array(tied), len(v) - 1, rivals))
 
 
 def family(name: str, d: int) -> Any:
-    """Return a model whose linear predictors have a standard deviation of about √2, of counts 0.7."""
+    """Return a model whose linear predictors have a standard deviation of about √2, or of 0.7 for counts."""
     if name == "softmax":
         return models.SoftmaxRegression(mean=[0.0] * (3 * d), precision=d / 2, classes=3)
     if name == "poisson":
@@ -145,9 +145,9 @@ LIES = (
 def losses(
     name: str, d: int, rows: int, simulations: int = 200, decoys: int = 49, limit: bool = False
 ) -> dict[str, tuple[float, float]]:
-    """Return what each lie loses of the cap under the line-up, with its standard error; and what truth earns.
+    """Return each lie's mean loss in shares of the cap under the line-up with its standard error, and the honest share.
 
-    Ten providers; peers' decoys are drawn from the likelihood with their features, or from the normal limit.
+    There are ten providers. Decoys are drawn from the likelihood with the peers' features, or from the normal limit.
     """
     model = family(name, d)
     lies = [lie for lie in LIES if lie.suits_model(model)]

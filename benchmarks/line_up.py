@@ -1,4 +1,4 @@
-"""What a line-up costs, against the bare special-function or Cholesky passes that its decoys need."""
+"""The time of a line-up, relative to the bare special-function or Cholesky passes that its decoys need."""
 
 from __future__ import annotations
 
@@ -8,33 +8,26 @@ import numpy as np
 from scipy.special import gammaln
 
 import troth
+from benchmarks.core import draw_regressions
 from benchmarks.timing import best_time
 
 
 def bernoulli(providers: int, decoys: int) -> tuple[float, float]:
-    """Seconds of a round, and of two bare gammaln passes for each decoy: Λ(own + decoy) of everybody."""
+    """Return the seconds of a round, and those of two gammaln passes per decoy: Λ(own + decoy) for all providers."""
     model, rng = troth.models.Bernoulli(2, 2), np.random.default_rng(0)
     rows = rng.integers(50, 151, providers)
     ones = rng.binomial(rows, 0.3).astype(np.float64)
     reports = np.stack([ones, rows - ones], axis=-1)
     rule = troth.LineUp(decoys=decoys)
     ours = best_time(lambda: rule.explain(model, reports, rng=np.random.default_rng(1)), repeats=1)
-    some = ones[:100_000] + ones.sum()
-    bare = best_time(lambda: gammaln(some), repeats=3) * 2 * decoys * providers / len(some)
+    sample = ones[:100_000] + ones.sum()
+    bare = best_time(lambda: gammaln(sample), repeats=3) * 2 * decoys * providers / len(sample)
     return ours, bare
 
 
 def regression(providers: int, d: int, decoys: int) -> tuple[float, float]:
-    """Seconds of a round, and of one bare Cholesky pass for each decoy: Λ(own + decoy) of everybody."""
-    rng = np.random.default_rng(1)
-    model = troth.models.LinearRegression(np.zeros(d), np.eye(d).tolist(), 1.0)
-    theta = model.draw_parameters(rng)
-    reports = np.concatenate(
-        [
-            model.statistics(model.draw_data(rng, np.broadcast_to(theta, (part, d)), 60))
-            for part in [500] * (providers // 500)
-        ]
-    )
+    """Return the seconds of a round, and those of one Cholesky pass per decoy: Λ(own + decoy) for all providers."""
+    model, reports = draw_regressions(providers, d)
     rule = troth.LineUp(decoys=decoys)
     ours = best_time(lambda: rule.explain(model, reports, rng=np.random.default_rng(1)), repeats=1)
     matrices = np.eye(d) + reports[:500, : d * d].reshape(-1, d, d)
@@ -44,7 +37,7 @@ def regression(providers: int, d: int, decoys: int) -> tuple[float, float]:
 
 def main() -> None:
     small = "--small" in sys.argv
-    print("A line-up, over the bare passes that its decoys need\n")
+    print("A line-up, relative to the bare passes that its decoys need\n")
     print(f"{'family':<20} {'providers':>10} {'decoys':>7} {'seconds':>9} {'bare':>9} {'ratio':>6}")
     counts = [(10_000, 199), (100_000, 199)] if small else [(100_000, 199), (1_000_000, 99), (1_000_000, 199)]
     measured = [("Bernoulli", n, k, *bernoulli(n, k)) for n, k in counts]

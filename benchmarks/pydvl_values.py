@@ -1,7 +1,7 @@
-"""pyDVL's leave-one-out, Shapley and Data-OOB values of providers, and how a value becomes pay.
+"""pyDVL's leave-one-out, Shapley and Data-OOB values of providers, and how values become payments.
 
-Only this file imports pyDVL. A report is ``(x, y)``, and a provider is one group of pyDVL's ``GroupedDataset``. Data-OOB
-compares indices of rows with those of the bagging model, so it is given rows, and their values are gathered here.
+A report is ``(x, y)``, and a provider is a group of pyDVL's ``GroupedDataset``. Data-OOB compares row indices with
+those of the bagging model, so it values rows, whose values are summed here.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ class Task:
     estimator: Callable[[], Any]
     log_likelihood: Callable[[Any, Any], float]
     row_score: Callable[[Any, Any], Any]
-    nothing: float  # the log-likelihood that the prior mean is given
+    nothing: float  # the log-likelihood of the prior mean
 
 
 def is_installed() -> bool:
-    """Tell whether pyDVL can be imported."""
+    """Whether pyDVL is installed."""
     return importlib.util.find_spec("pydvl") is not None
 
 
 def pay_from_values(values: Any) -> Any:
-    """Share a budget in proportion to max(value, 0), in units of an equal share; nothing if no value is positive."""
+    """Return payments in proportion to max(value, 0), in units of an equal share; 0 if no value is positive."""
     positive = np.maximum(np.asarray(values, dtype=np.float64), 0.0)
     total = positive.sum()
     return positive * (len(positive) / total) if total > 0 else positive
 
 
 def leave_one_out(task: Task, reports: Sequence[Report], test: Report) -> Any:
-    """Fall of the test score if a provider is left out, with one refit for each."""
+    """Return how much the test score falls without each provider, by one refit each."""
     dvl = _pydvl()
     return _by_group(reports, lambda data: dvl.LOOValuation(_utility(dvl, task, test)).fit(data))
 
 
 def shapley(task: Task, reports: Sequence[Report], test: Report, permutations: int, seed: int) -> Any:
-    """Estimate truncated Monte Carlo Shapley values with pyDVL's own truncation, from ``permutations`` permutations."""
+    """Estimate truncated Monte Carlo Shapley values, with pyDVL's default truncation."""
     dvl = _pydvl()
 
     def fit(data: Any) -> Any:
@@ -59,7 +59,7 @@ def shapley(task: Task, reports: Sequence[Report], test: Report, permutations: i
 
 
 def out_of_bag(task: Task, reports: Sequence[Report], estimators: int, seed: int) -> tuple[Any, Any]:
-    """Mean and sum over a provider's rows of how well models that were not fitted on a row predict it."""
+    """Return the mean and sum of a provider's out-of-bag scores: how well models not fitted on a row predict it."""
     from sklearn.ensemble import BaggingRegressor
 
     dvl = _pydvl()
@@ -72,7 +72,7 @@ def out_of_bag(task: Task, reports: Sequence[Report], estimators: int, seed: int
 
 
 def evidence_leave_one_out(model: Any, statistics: Any, test: Any) -> Any:
-    """Compute pyDVL's leave-one-out where log p(test | S) comes from Troth's evidence: nothing is refitted."""
+    """Return pyDVL's leave-one-out values with log p(test | S) from Troth's evidence, without refits."""
     dvl = _pydvl()
     providers = len(statistics)
     data = dvl.GroupedDataset(np.zeros((providers, 1)), np.zeros(providers), list(range(providers)))
@@ -80,7 +80,7 @@ def evidence_leave_one_out(model: Any, statistics: Any, test: Any) -> Any:
 
 
 def split(reports: Sequence[Report], every: int = 4) -> tuple[list[Report], Report]:
-    """Keep one row in four of everybody's report for testing: what a buyer without a test set can do."""
+    """Split off every fourth row of each report for testing, as a buyer without a test set can do."""
     tests = [np.arange(len(y)) % every == every - 1 for _, y in reports]
     training = [(x[~t], y[~t]) for (x, y), t in zip(reports, tests, strict=True)]
     x, y, _ = stack([(x[t], y[t]) for (x, y), t in zip(reports, tests, strict=True)])
@@ -88,14 +88,14 @@ def split(reports: Sequence[Report], every: int = 4) -> tuple[list[Report], Repo
 
 
 def stack(reports: Sequence[Report]) -> tuple[Any, Any, Any]:
-    """All features, all answers, and whose they are."""
+    """Return all features, all answers, and the provider of each row."""
     x, y = (np.concatenate([report[k] for report in reports]) for k in (0, 1))
     return x, y, np.repeat(np.arange(len(reports)), [len(report[1]) for report in reports])
 
 
 @dataclass
 class Evidence:
-    """Λ(t_S + t_test) − Λ(t_S), in the shape of a pyDVL utility."""
+    """Λ(t_S + t_test) − Λ(t_S), as a pyDVL utility."""
 
     model: Any
     statistics: Any
@@ -129,7 +129,7 @@ def _utility(dvl: Any, task: Task, test: Report) -> Any:
 
 
 def _by_group(reports: Sequence[Report], fit: Callable[[Any], Any]) -> Any:
-    """Value those who sent rows; who sent none adds nothing to any coalition."""
+    """Return values of providers; those without rows get 0, as they add nothing to any coalition."""
     sent = [i for i, (_, y) in enumerate(reports) if len(y)]
     x, y, groups = stack([reports[i] for i in sent])
     values = np.zeros(len(reports))

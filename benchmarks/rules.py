@@ -1,4 +1,4 @@
-"""What it costs to pay a million providers by each rule."""
+"""The time to pay up to a million providers under each rule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.timing import best_time
 
 
 def cases(providers: int) -> dict[str, Any]:
-    """Return each rule with a round of ``providers`` providers of 100 rows each."""
+    """Return for each rule a call that pays providers with 100 rows each."""
     rng = np.random.default_rng(3)
     model = troth.models.Bernoulli(1, 1)
     ones = rng.binomial(100, 0.3, providers).astype(np.float64)
@@ -36,7 +36,7 @@ def cases(providers: int) -> dict[str, Any]:
 
 def main() -> None:
     sizes = (10_000, 100_000, 1_000_000)
-    print("Paying everybody by each rule, nanoseconds per provider (linear if the columns agree)\n")
+    print("Paying all providers under each rule, nanoseconds per provider (linear if the columns agree)\n")
     print(f"{'rule':<26}" + "".join(f"{f'{n:,}':>12}" for n in sizes) + f"{'seconds at 1e6':>16}")
     times = {n: {name: best_time(call, repeats=2) for name, call in cases(n).items()} for n in sizes}
     for name in times[sizes[0]]:

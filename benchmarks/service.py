@@ -1,8 +1,8 @@
-"""The service: submissions over what the database can commit, closing over the payments that it computes.
+"""The service: submissions relative to bare commits, and closing a round relative to computing its payments.
 
-Programs of their own send statistics and files to ``troth serve``, each submission with its confirmation. The limit is
-a bare loop on the same disk that commits as often as the service must: once per upload, once per confirmation. Closing
-a round is timed against the settlement of the same reports without any database.
+Clients send statistics and files to ``troth serve`` and confirm each submission. The limit is a bare loop on the same
+disk that commits as often as the service must: once per upload, once per confirmation. Closing a round is compared with
+settling the same reports without a database.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ TERMS: dict[str, dict[str, Any]] = {
 }
 
 
-class Line:
-    """A connection that stays open, as a program that has much to say would keep it."""
+class Client:
+    """A client with a persistent connection."""
 
     def __init__(self, port: int, token: str) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
         self.headers = {"Authorization": f"Bearer {token}"}
 
     def call(self, method: str, path: str, body: Any = None, *, raw: bytes | None = None) -> Any:
-        """Send a request and return what is answered."""
+        """Send a request and return the parsed answer; raise unless it succeeded."""
         content = json.dumps(body).encode() if body is not None else raw
         kind = "application/json" if raw is None else "application/octet-stream"
         self.connection.request(method, f"/api/v1{path}", content, {**self.headers, "Content-Type": kind})
         answer = self.connection.getresponse()
-        said = answer.read()
+        answer_body = answer.read()
         if answer.status >= 300:
-            raise RuntimeError(f"{method} {path}: {answer.status} {said[:300]!r}")
-        return json.loads(said) if said else None
+            raise RuntimeError(f"{method} {path}: {answer.status} {answer_body[:300]!r}")
+        return json.loads(answer_body) if answer_body else None
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def serving(database: str, workers: int) -> Iterator[int]:
             deadline = time.monotonic() + 60
             while True:
                 try:
-                    Line(port, "").call("GET", "/health")
+                    Client(port, "").call("GET", "/health")
                     break
                 except OSError:
                     if process.poll() is not None or time.monotonic() > deadline:
@@ -89,7 +89,7 @@ def serving(database: str, workers: int) -> Iterator[int]:
 
 
 def stage(database: str, providers: int, rule: str) -> tuple[str, list[str], str]:
-    """Fill a database with a campaign whose providers have all joined; return its id, their tokens, the analyst's."""
+    """Create a campaign whose providers have all joined; return its id, their tokens and the analyst's."""
     from sqlalchemy import insert
 
     from troth.operations import SCOPES
@@ -151,11 +151,11 @@ def stage(database: str, providers: int, rule: str) -> tuple[str, list[str], str
     return campaign, tokens, token
 
 
-def bodies(names: int, rng: np.random.Generator) -> list[bytes]:
-    """Return what each provider sends: statistics of a few rows."""
+def bodies(providers: int, rng: np.random.Generator) -> list[bytes]:
+    """Return the statistics that each provider submits, as JSON."""
     from troth.campaigns.statistics_file import FORMAT, KIND
 
-    ones = rng.binomial(ROWS, 0.3, names)
+    ones = rng.binomial(ROWS, 0.3, providers)
     sent = []
     for i, count in enumerate(ones):
         report = {"rows": ROWS, "summary": [float(ROWS - count), float(count)]}
@@ -165,20 +165,20 @@ def bodies(names: int, rng: np.random.Generator) -> list[bytes]:
 
 
 def submit(port: int, base: str, tokens: list[str], sent: list[bytes], kind: str, senders: int = 8) -> float:
-    """Submit and confirm everything from a few threads, and return the seconds."""
+    """Submit and confirm all reports from several threads, and return the seconds."""
     problems: list[str] = []
 
     def send(part: slice) -> None:
-        line = Line(port, "")
+        client = Client(port, "")
         try:
             for token, body in zip(tokens[part], sent[part], strict=True):
-                line.headers = {"Authorization": f"Bearer {token}"}
-                where = f"{base}/submissions"
+                client.headers = {"Authorization": f"Bearer {token}"}
+                path = f"{base}/submissions"
                 if kind == "statistics":
-                    submission = line.call("POST", f"{where}/statistics", json.loads(body))
+                    submission = client.call("POST", f"{path}/statistics", json.loads(body))
                 else:
-                    submission = line.call("POST", f"{where}/file?name=x.csv", raw=body)
-                line.call("POST", f"{where}/{submission['id']}/confirm", {})
+                    submission = client.call("POST", f"{path}/file?name=x.csv", raw=body)
+                client.call("POST", f"{path}/{submission['id']}/confirm", {})
         except Exception as error:
             problems.append(str(error))
 
@@ -194,7 +194,7 @@ def submit(port: int, base: str, tokens: list[str], sent: list[bytes], kind: str
 
 
 def bare_commits(folder: Path, count: int) -> float:
-    """Seconds of as many commits to SQLite as that many submissions need: a row for the upload, one for the report."""
+    """Return the seconds of the SQLite commits that ``count`` submissions need: one for each upload and each report."""
     path = folder / "bare.db"
     path.unlink(missing_ok=True)
     base = sqlite3.connect(path, isolation_level=None)
@@ -212,7 +212,7 @@ def bare_commits(folder: Path, count: int) -> float:
 
 
 def bare_settlement(database: str, campaign: str) -> float:
-    """Seconds to compute the same payments and the same ledger from reports that are in memory, without a database."""
+    """Return the seconds to compute the same payments and ledger from reports in memory."""
     from sqlalchemy import select
 
     from troth.campaigns.records.ledger import Ledger
@@ -235,7 +235,7 @@ def bare_settlement(database: str, campaign: str) -> float:
 
 @contextmanager
 def databases() -> Iterator[dict[str, Any]]:
-    """Yield a maker of empty databases for each system that is here."""
+    """Yield a function that creates an empty database for each available system, and the scratch folder."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("TROTH_BENCH_FOLDER")) as scratch:
         folder = Path(scratch)
         numbers = iter(range(1000))
@@ -259,8 +259,7 @@ def _new_database(url: str, name: str) -> str:
 def load(make: Any, folder: Path, system: str, count: int) -> None:
     rng = np.random.default_rng(0)
     for workers in (1, 2):
-        for kind, share in (("statistics", 1.0), ("file", 0.25)):
-            providers = int(count * share)
+        for kind, providers in (("statistics", count), ("file", count // 4)):
             database = make()
             campaign, tokens, analyst = stage(database, providers, "SyntheticPeers")
             sent = bodies(providers, rng)
@@ -268,7 +267,7 @@ def load(make: Any, folder: Path, system: str, count: int) -> None:
                 sent = [b"x\n" + b"1\n" * 12 + b"0\n" * 28 for _ in range(providers)]
             base = f"/campaigns/{campaign}/rounds"
             with serving(database, workers) as port:
-                Line(port, analyst).call("POST", base, {})
+                Client(port, analyst).call("POST", base, {})
                 spent = submit(port, f"{base}/1", tokens, sent, kind)
                 bare = bare_commits(folder, providers)
             print(
@@ -278,10 +277,11 @@ def load(make: Any, folder: Path, system: str, count: int) -> None:
 
 
 def fill(database: str, campaign: str, number: int, rng: np.random.Generator) -> None:
-    """Let everybody have reported to a round."""
+    """Insert a confirmed report of every provider into a round."""
     from sqlalchemy import insert
 
     from troth.service import campaigns, rounds, schema
+    from troth.service.accounts import User
     from troth.service.store import Store, now
 
     store = Store(database)
@@ -290,25 +290,28 @@ def fill(database: str, campaign: str, number: int, rng: np.random.Generator) ->
         people = campaigns.list_members(tx, campaign)
         ones = rng.binomial(ROWS, 0.3, len(people))
         keys = [schema.new_id() for _ in people]
-        same = {"round": current.id, "name": "x.csv", "sha256": "0" * 64, "rows": ROWS, "shown": "{}", "created": now()}
-        summary = [json.dumps([float(ROWS - count), float(count)]) for count in ones]
+        common = {
+            "round": current.id,
+            "name": "x.csv",
+            "sha256": "0" * 64,
+            "rows": ROWS,
+            "shown": {"preview": [], "columns": []},
+            "created": now(),
+        }
         sent = [
             {
                 "id": key,
                 "member": person.id,
-                "summary": counts,
+                "summary": [float(ROWS - count), float(count)],
                 "data_digest": "sha256:" + sha256(key.encode()).hexdigest(),
-                **same,
+                "nonce": rounds.new_nonce(),
+                **common,
             }
-            for key, person, counts in zip(keys, people, summary, strict=True)
+            for key, person, count in zip(keys, people, ones, strict=True)
         ]
         tx.execute(insert(schema.uploads), sent)
-        confirmed = {"campaign": campaign, "round": current.id, "confirmed": now()}
-        told = [
-            {"id": schema.new_id(), "member": person.id, "upload": key, **confirmed}
-            for key, person in zip(keys, people, strict=True)
-        ]
-        tx.execute(insert(schema.reports), told)
+        for key, person in zip(keys, people, strict=True):
+            rounds.confirm(tx, User(person.account, person.name, "provider"), campaign, number, key)
     store.close()
 
 
@@ -321,11 +324,11 @@ def closing(make: Any, system: str, providers: int) -> None:
         spent, closed = 0.0, {}
         with serving(database, 1) as port:
             for day in (1, 2) if rule == "MultiDay" else (None,):
-                number = Line(port, analyst).call("POST", base, {"day": day})["number"]
+                number = Client(port, analyst).call("POST", base, {"day": day})["number"]
                 fill(database, campaign, number, rng)
-                line = Line(port, analyst)
+                client = Client(port, analyst)
                 start = time.perf_counter()
-                closed = line.call("POST", f"{base}/{number}/close", {"final": day == 2})
+                closed = client.call("POST", f"{base}/{number}/close", {"final": day == 2})
                 spent += time.perf_counter() - start
         if closed["state"] != "paid":
             raise RuntimeError(closed["problem"])
@@ -337,18 +340,18 @@ def main() -> None:
     full = "--full" in sys.argv
     with databases() as systems:
         folder = systems.pop("folder")
-        print("Submissions, each with its confirmation, over two bare commits to SQLite with synchronous=FULL\n")
+        print("Submissions, each with its confirmation, relative to two bare commits to SQLite with synchronous=FULL\n")
         print(f"{'database':<12} {'workers':>7} {'what':>12} {'per second':>10} {'bare':>10} {'share':>7}")
         for system, make in systems.items():
             load(make, folder, system, 2000 if full else 300)
         print(
-            "\nClosing: seconds from the analyst's request to the answer, over the same payments without a database\n"
+            "\nClosing: seconds from the analyst's request to the answer, relative to the same payments without a database\n"
         )
         print(f"{'database':<12} {'rule':>15} {'providers':>10} {'seconds':>8} {'bare':>10} {'ratio':>6}")
         for system, make in systems.items():
             closing(make, system, 2000)
     print(
-        "\nPostgreSQL is measured if TROTH_BENCH_POSTGRESQL has the URL of a server on which databases may be created."
+        "\nTo measure PostgreSQL, set TROTH_BENCH_POSTGRESQL to the URL of a server on which databases may be created."
     )
 
 

@@ -1,10 +1,9 @@
-"""The service with 200 clients, beside a bare FastAPI route and bare commits; and while somebody attacks its uploads.
+"""The service with 200 clients, relative to a bare FastAPI route and bare commits; and its latency under attack.
 
-Clients of one process keep their connections open and ask again as soon as they are answered. One worker serves them
-from SQLite. The bare route is a FastAPI application with one JSON answer, served by Uvicorn in the same run and asked
-by the same clients. The attack is that of one account of *another* campaign: sixty compressed files with nine thousand
-columns that nobody needs, as fast as they are taken, while ``/health`` is asked all the time and an honest provider
-reports.
+The clients share one process, keep their connections open and send the next request as soon as they get an answer. One
+worker serves them from SQLite. The bare route is a FastAPI application with one JSON answer, served by Uvicorn to the
+same clients. In the attack, an account of *another* campaign uploads sixty compressed files with nine thousand unneeded
+columns as fast as the service accepts them. Meanwhile ``/health`` is polled and honest providers report.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.service import ROWS, Line, bare_commits, bodies, serving, stage
+from benchmarks.service import ROWS, Client, bare_commits, bodies, serving, stage
 
 CLIENTS = 200
 SECONDS = 8.0
@@ -34,8 +33,8 @@ FILES = 60
 BARE = "import fastapi, uvicorn\napp = fastapi.FastAPI()\n@app.get('/')\nasync def show():\n    return {{'a': 1}}\nuvicorn.run(app, port={port}, log_level='error')\n"
 
 
-async def _ask(port: int, request: bytes) -> float:
-    """Return answers a second."""
+async def _request_rate(port: int, request: bytes) -> float:
+    """Return answers per second."""
     answered, deadline = 0, time.perf_counter() + SECONDS
 
     async def client() -> None:
@@ -58,9 +57,9 @@ async def _ask(port: int, request: bytes) -> float:
 
 
 def views(port: int, path: str, header: str) -> float:
-    """Return how often a second the path is answered."""
+    """Return answers per second for a path."""
     request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{header}\r\n\r\n".encode()
-    return asyncio.run(_ask(port, request))
+    return asyncio.run(_request_rate(port, request))
 
 
 @contextmanager
@@ -86,24 +85,24 @@ def bare_route() -> Iterator[int]:
 
 
 def submissions(port: int, base: str, tokens: list[str]) -> float:
-    """Let every provider send statistics and confirm them, 200 at a time; return submissions a second."""
+    """Let all providers submit and confirm statistics, 200 at a time; return submissions per second."""
     sent = bodies(len(tokens), np.random.default_rng(0))
     waiting = iter(zip(tokens, sent, strict=True))
     lock = threading.Lock()
     problems: list[str] = []
 
     def send() -> None:
-        line = Line(port, "")
+        client = Client(port, "")
         try:
             while True:
                 with lock:
                     token, body = next(waiting)
-                line.headers = {"Authorization": f"Bearer {token}"}
-                submission = line.call("POST", f"{base}/submissions/statistics", json.loads(body))
+                client.headers = {"Authorization": f"Bearer {token}"}
+                submission = client.call("POST", f"{base}/submissions/statistics", json.loads(body))
                 while submission["state"] == "waiting":
                     time.sleep(0.05)
-                    submission = line.call("GET", f"{base}/submissions/{submission['id']}")
-                line.call("POST", f"{base}/submissions/{submission['id']}/confirm", {})
+                    submission = client.call("GET", f"{base}/submissions/{submission['id']}")
+                client.call("POST", f"{base}/submissions/{submission['id']}/confirm", {})
         except StopIteration:
             return
         except Exception as error:
@@ -121,27 +120,27 @@ def submissions(port: int, base: str, tokens: list[str]) -> float:
 
 
 def load(folder: Path) -> None:
-    """Measure views, pages and submissions beside the bare route and bare commits."""
+    """Measure API views, pages and submissions, and the bare route and bare commits."""
     with bare_route() as port:
         bare = views(port, "/", "Accept: */*")
     database = str(folder / "views.db")
     campaign, tokens, analyst = stage(database, 20, "SyntheticPeers")
     cookie = _session(database, "P00001")
     with serving(database, 1) as port:
-        Line(port, analyst).call("POST", f"/campaigns/{campaign}/rounds", {})
+        Client(port, analyst).call("POST", f"/campaigns/{campaign}/rounds", {})
         api = views(port, f"/api/v1/campaigns/{campaign}/rounds/1", f"Authorization: Bearer {tokens[0]}")
         pages = views(port, f"/campaigns/{campaign}/rounds/1", f"Cookie: {cookie}")
     database = str(folder / "load.db")
     campaign, tokens, analyst = stage(database, 3 * CLIENTS, "SyntheticPeers")
     with serving(database, 1) as port:
-        Line(port, analyst).call("POST", f"/campaigns/{campaign}/rounds", {})
+        Client(port, analyst).call("POST", f"/campaigns/{campaign}/rounds", {})
         sent = submissions(port, f"/campaigns/{campaign}/rounds/1", tokens)
         commits = 200 / bare_commits(folder, 200)
     print(f"One worker on SQLite, {CLIENTS} clients\n")
-    print(f"{'what':<34} {'a second':>9} {'bare':>9} {'share':>7}")
-    print(f"{'API views, beside a bare route':<34} {api:>9.0f} {bare:>9.0f} {api / bare:>7.2f}")
-    print(f"{'pages, beside a bare route':<34} {pages:>9.0f} {bare:>9.0f} {pages / bare:>7.2f}")
-    print(f"{'submissions, beside two commits':<34} {sent:>9.0f} {commits:>9.0f} {sent / commits:>7.2f}", flush=True)
+    print(f"{'what':<34} {'per second':>10} {'bare':>9} {'share':>7}")
+    print(f"{'API views, beside a bare route':<34} {api:>10.0f} {bare:>9.0f} {api / bare:>7.2f}")
+    print(f"{'pages, beside a bare route':<34} {pages:>10.0f} {bare:>9.0f} {pages / bare:>7.2f}")
+    print(f"{'submissions, beside two commits':<34} {sent:>10.0f} {commits:>9.0f} {sent / commits:>7.2f}", flush=True)
 
 
 def _session(database: str, name: str) -> str:
@@ -160,7 +159,7 @@ def _session(database: str, name: str) -> str:
 
 
 def attack(folder: Path) -> None:
-    """Ask for health in quiet, then while an account of another campaign sends hostile files and somebody reports."""
+    """Measure the latency of ``/health`` without load, and during an attack from another campaign's account."""
     database = str(folder / "attack.db")
     campaign, tokens, analyst = stage(database, 20, "SyntheticPeers")
     hostile, attackers = _another_campaign(database)
@@ -168,7 +167,7 @@ def attack(folder: Path) -> None:
     wide = bz2.compress("\n".join([header, *[",".join(["1"] + ["0"] * 9_000)] * 400]).encode())
     with serving(database, 1) as port:
         for identifier in (campaign, hostile):
-            Line(port, analyst).call("POST", f"/campaigns/{identifier}/rounds", {})
+            Client(port, analyst).call("POST", f"/campaigns/{identifier}/rounds", {})
         quiet = _health(port, lambda: time.sleep(5))
         answers: dict[int, int] = {}
         honest: list[float] = []
@@ -183,25 +182,25 @@ def attack(folder: Path) -> None:
                 answer.read()
                 answers[answer.status] = answers.get(answer.status, 0) + 1
 
-        def everything() -> None:
+        def attack_and_report() -> None:
             threads = [threading.Thread(target=send, args=(FILES // 6,)) for _ in range(6)]
             for thread in threads:
                 thread.start()
             time.sleep(0.5)
             for token in tokens[:5]:
                 start = time.perf_counter()
-                line = Line(port, token)
+                client = Client(port, token)
                 rows = b"x\n" + b"1\n" * 12 + b"0\n" * (ROWS - 12)
                 base = f"/campaigns/{campaign}/rounds/1/submissions"
-                submission = line.call("POST", f"{base}/file?name=x.csv", raw=rows)
-                line.call("POST", f"{base}/{submission['id']}/confirm", {})
+                submission = client.call("POST", f"{base}/file?name=x.csv", raw=rows)
+                client.call("POST", f"{base}/{submission['id']}/confirm", {})
                 honest.append(time.perf_counter() - start)
             for thread in threads:
                 thread.join()
 
-        busy = _health(port, everything)
+        busy = _health(port, attack_and_report)
     print(f"\n{FILES} files of {len(wide):,} bytes and 9,000 columns from an account of another campaign\n")
-    print(f"{'/health':<10} {'asked':>6} {'median, ms':>11} {'p99, ms':>9} {'most, ms':>9}")
+    print(f"{'/health':<10} {'polls':>6} {'median, ms':>11} {'p99, ms':>9} {'max, ms':>9}")
     for name, times in (("quiet", quiet), ("attacked", busy)):
         p99 = float(np.quantile(times, 0.99))
         print(
@@ -212,7 +211,7 @@ def attack(folder: Path) -> None:
 
 
 def _another_campaign(database: str) -> tuple[str, str]:
-    """Add a campaign with one provider, and return both."""
+    """Add a campaign with two providers; return its id and the token of one of them."""
     from sqlalchemy import insert, select
 
     from benchmarks.service import TERMS
@@ -236,24 +235,24 @@ def _another_campaign(database: str) -> tuple[str, str]:
 
 
 def _health(port: int, work: Callable[[], None]) -> list[float]:
-    """Ask for health every 20 ms on a new connection, while work is done; return the seconds of each answer."""
+    """Poll ``/health`` every 20 ms on new connections while ``work`` runs; return the seconds of each answer."""
     times: list[float] = []
-    over = threading.Event()
+    done = threading.Event()
 
-    def ask() -> None:
-        while not over.is_set():
+    def poll() -> None:
+        while not done.is_set():
             start = time.perf_counter()
-            Line(port, "").call("GET", "/health")
+            Client(port, "").call("GET", "/health")
             times.append(time.perf_counter() - start)
             time.sleep(0.02)
 
-    asking = threading.Thread(target=ask)
-    asking.start()
+    polling = threading.Thread(target=poll)
+    polling.start()
     try:
         work()
     finally:
-        over.set()
-        asking.join()
+        done.set()
+        polling.join()
     return times
 
 

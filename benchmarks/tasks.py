@@ -1,7 +1,7 @@
-"""Tasks settled together: pay, report and verify labels, as ratios to reading the file and to passes of the evidence.
+"""Tasks settled together: the time to pay, report and verify labels, relative to reading them and to evidence passes.
 
-``python -m benchmarks tasks`` goes up to a hundred thousand labels, ``python -m benchmarks tasks --million`` to a million
-of 5,000 workers.
+``python -m benchmarks tasks`` goes up to a hundred thousand labels, ``python -m benchmarks tasks --million`` up to a
+million labels of 5,000 workers.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ CLASSES = 3
 
 
 def write_labels(path: Path, labels: int, seed: int = 0) -> dict[str, Any]:
-    """Write about ``labels`` labels, three or four on a task, and return the tables of a campaign with a likelihood per worker."""
+    """Write about ``labels`` labels, three or four per task, and return terms with a likelihood per worker."""
     rng = np.random.default_rng(seed)
     tasks, workers = int(0.3 * labels), max(20, labels // 200)
     sizes = np.where(rng.random(tasks) < 1 / 3, 4, 3)
     task = np.repeat(np.arange(tasks), sizes)
-    place = np.arange(len(task)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    position = np.arange(len(task)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     first, step = rng.integers(workers, size=tasks), rng.integers(1, workers // 4, size=tasks)
-    worker = (first[task] + place * step[task]) % workers  # nobody twice on a task
+    worker = (first[task] + position * step[task]) % workers  # no worker twice on a task
     truth, accuracy = rng.integers(CLASSES, size=tasks), rng.uniform(0.4, 0.95, size=workers)
     label = np.where(rng.random(len(task)) < accuracy[worker], truth[task], rng.integers(CLASSES, size=len(task)))
     names = np.array([f"worker {number:05d}" for number in range(workers)])
     csv.write_csv(pa.table({"item": task, "worker": names[worker], "label": label}), path)
 
-    def likelihood(right: float) -> list[list[float]]:
-        table: list[list[float]] = (right * np.eye(CLASSES) + (1 - right) / CLASSES).tolist()
+    def likelihood(accuracy: float) -> list[list[float]]:
+        table: list[list[float]] = (accuracy * np.eye(CLASSES) + (1 - accuracy) / CLASSES).tolist()
         return table
 
-    confusions = {name: {"likelihood": likelihood(right)} for name, right in zip(names, accuracy, strict=True)}
+    confusions = {name: {"likelihood": likelihood(p)} for name, p in zip(names, accuracy, strict=True)}
     model = {"family": "Finite", "columns": ["label"], "prior": [1 / CLASSES] * CLASSES, "likelihood": likelihood(0.7)}
     return {
         "campaign": {"name": "labels", "price": "0.05"},
@@ -53,7 +53,7 @@ def write_labels(path: Path, labels: int, seed: int = 0) -> dict[str, Any]:
 
 
 def measure(labels: int) -> dict[str, float]:
-    """Return processor seconds of each step, and of the two yardsticks."""
+    """Return the CPU seconds of each step and of the two yardsticks."""
     seconds: dict[str, float] = {}
 
     def timed(name: str, call: Callable[[], Any]) -> Any:
@@ -77,7 +77,7 @@ def measure(labels: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print a line for each size."""
+    """Print a line for each number of labels."""
     print(f"{'labels':>9} {'seconds':>8} {'per label':>10} {'÷ reading':>10} {'÷ evidence':>11} {'memory':>8}")
     for labels in (10_000, 100_000, *((1_000_000,) if "--million" in sys.argv else ())):
         seconds = measure(labels)

@@ -1,4 +1,4 @@
-"""Wall time of a call."""
+"""The wall time of a call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def best_time(call: Callable[[], object], repeats: int = 5) -> float:
-    """Return the least of a few wall times, in seconds, after one call to warm up."""
+    """Return the minimum of several wall times in seconds, after a warm-up call."""
     call()
     times = []
     for _ in range(repeats):

@@ -1,8 +1,8 @@
 """How often each verdict on a model's fit appears: ``python -m benchmarks verdicts [--models=Categorical,…]``.
 
-Ten providers with 100 rows each. The model is right, or providers differ by a correlation of rows: the part of the
-variance of a row (in a regression, of an answer given its features) that is the provider's. What differs is drawn as the
-families that let providers differ have it.
+Ten providers have 100 rows each. The model is correct, or providers differ by an intra-class correlation: the fraction
+of the variance of a row (in a regression, of an answer given its features) that is between providers. Differences are
+drawn from the distributions that the ``Varying`` families assume.
 """
 
 from __future__ import annotations
@@ -81,15 +81,15 @@ CASES: dict[str, tuple[Any, Callable[[Generator, float], Any]]] = {
 }
 
 
-def shares(name: str, correlation: float, worlds: int, seed: int = 20201206) -> dict[str, float]:
-    """Return how often each verdict appears."""
+def shares(name: str, correlation: float, simulations: int, seed: int = 20201206) -> dict[str, float]:
+    """Return the fraction of simulations with each verdict."""
     model, draw = CASES[name]
     rng = np.random.default_rng([seed, int(1000 * correlation)])
     verdicts: Counter[str] = Counter()
-    for _ in range(worlds):
+    for _ in range(simulations):
         statistics = np.stack([model.statistics(rows) for rows in draw(rng, correlation)])
         verdicts[troth.check_fit(model, statistics, simulations=SIMULATIONS, rng=rng).verdict] += 1
-    return {word: verdicts[word] / worlds for word in WORDS}
+    return {word: verdicts[word] / simulations for word in WORDS}
 
 
 def main() -> None:
@@ -99,6 +99,8 @@ def main() -> None:
     print(f"{PROVIDERS} providers with {ROWS} rows: fits / doubtful / does not fit, in percent of simulations")
     print(f"{'model':<25}" + "".join(f"{f'correlation {c:g}':>20}" for c in CORRELATIONS))
     for name in names:
-        worlds = 40 if name.startswith("Varying") else 200
-        cells = [" / ".join(f"{100 * value:.0f}" for value in shares(name, c, worlds).values()) for c in CORRELATIONS]
-        print(f"{name:<25}" + "".join(f"{cell:>20}" for cell in cells) + f"   {worlds:,} simulations", flush=True)
+        simulations = 40 if name.startswith("Varying") else 200
+        cells = [
+            " / ".join(f"{100 * value:.0f}" for value in shares(name, c, simulations).values()) for c in CORRELATIONS
+        ]
+        print(f"{name:<25}" + "".join(f"{cell:>20}" for cell in cells) + f"   {simulations:,} simulations", flush=True)

@@ -1,6 +1,6 @@
-"""The documentation site: Markdown pages, and pages that are written from the code when the site is built.
+"""Sphinx configuration: Markdown pages, some of which are generated from the code.
 
-Nothing is fetched from elsewhere, neither to build nor to read: fonts are the reader's, scripts and styles are local.
+The site is self-contained: neither building nor reading it downloads anything.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ maximum_signature_line_length = 88
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_attr_annotations = False
-suppress_warnings = ["ref.python"]  # a name in a docstring may be that of several attributes
+suppress_warnings = ["ref.python"]  # several classes may have an attribute of the same name
 python_use_unqualified_type_names = True
 add_module_names = False
 toc_object_entries_show_parents = "hide"
@@ -49,7 +49,7 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 
-WRITTEN: dict[str, Callable[[], str]] = {
+GENERATED: dict[str, Callable[[], str]] = {
     "<!-- written from the code: command line -->": command_line.reference,
     "<!-- written from the code: families -->": families.table,
     "<!-- written from the code: modules -->": modules.table,
@@ -60,19 +60,19 @@ WRITTEN: dict[str, Callable[[], str]] = {
 }
 
 
-def write_from_code(app: Any, page: str, source: list[str]) -> None:
-    """Put what is written from the code in its place."""
+def insert_generated(app: Any, page: str, source: list[str]) -> None:
+    """Replace each marker of a page by what is generated from the code."""
     del app, page
-    for mark, write in WRITTEN.items():
-        if mark in source[0]:
-            source[0] = source[0].replace(mark, write())
+    for marker, generate in GENERATED.items():
+        if marker in source[0]:
+            source[0] = source[0].replace(marker, generate())
 
 
 def adapt_docstring(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
-    """Keep bars and lists of names.
+    """Escape vertical bars, and join lists of attribute names.
 
-    Docstrings write |Θ| and mean bars, where reStructuredText would look for a substitution, and describe several
-    attributes together, where it would take the first for a type.
+    reStructuredText would read the bars of |Θ| as a substitution, and the first of several attributes that share a
+    description as a type.
     """
     del app, what, name, value, options
     for number, line in enumerate(lines):
@@ -84,8 +84,8 @@ def adapt_docstring(app: Any, what: str, name: str, value: Any, options: Any, li
 
 
 def setup(app: Any) -> None:
-    """Write a page for each script of the gallery, then let pages be completed as they are read."""
+    """Write the gallery's pages first, and fill in the markers of each page as it is read."""
     app.connect("builder-inited", lambda _: gallery.write_pages())
-    app.connect("source-read", write_from_code)
+    app.connect("source-read", insert_generated)
     app.connect("autodoc-process-docstring", adapt_docstring)
-    app.connect("html-page-context", navigation.use_titles_alone, priority=1)  # before the theme asks
+    app.connect("html-page-context", navigation.use_titles_only, priority=1)  # before the theme's own handler

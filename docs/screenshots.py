@@ -1,8 +1,8 @@
-"""Take pictures of every page of the service, light and dark: ``python docs/screenshots.py [folder] [width]``.
+"""Take screenshots of every page of the service, light and dark: ``python docs/screenshots.py [folder] [width]``.
 
-A service is started on a temporary database with three campaigns: a finished one with five clinics, a daily one that
-is under way, and one of annotators. Needs playwright with a chromium (``CHROMIUM`` names one that is installed) and
-Pillow.
+The script starts a service on a temporary database with three campaigns: a finished one with five clinics, a daily one
+in progress, and one with annotators. It needs Pillow and Playwright with Chromium (``CHROMIUM`` is the path of an
+installed one).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from troth.service.store import Store
 
 PORT = 8765
-PASSWORD = "correct horse battery staple"  # noqa: S105 (of a database that lives for a minute)
+PASSWORD = "correct horse battery staple"  # noqa: S105 (of a temporary database)
 CLINICS = {"Ash Hill": 0.72, "Birch Lane": 0.71, "Cedar Park": 0.72, "Elm Street": 0.73, "Fir Bay": 0.45}
 ABOUT = "One row for each patient who took the drug in May, improved = 1 or 0. Send all of them."
 TRIAL: dict[str, Any] = {
@@ -61,12 +61,12 @@ PHOTOS: dict[str, Any] = {
 
 
 def main() -> None:
-    """Take all pictures."""
+    """Take all screenshots."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "images" / "service"
     width = int(sys.argv[2]) if len(sys.argv) > 2 else 1180
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as place:
-        settings = Settings(f"{place}/troth.db", url=f"http://127.0.0.1:{PORT}", tick=0)
+    with tempfile.TemporaryDirectory() as scratch:
+        settings = Settings(f"{scratch}/troth.db", url=f"http://127.0.0.1:{PORT}", tick=0)
         app = create_app(settings)
         prepared = prepare(app.state.store)
         server = uvicorn.Server(uvicorn.Config(app, port=PORT, log_level="error"))
@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def prepare(store: Store) -> dict[str, Any]:
-    """Fill the database, and return sessions and addresses."""
+    """Fill the database, and return sessions by person and the pages to visit: name, person, path."""
     with store.write() as tx:
         ana = User(accounts.create_account(tx, "Ana", "analyst", PASSWORD), "Ana", "analyst")
         fresh = accounts.sign_in_link(tx, accounts.create_account(tx, "Bo", "analyst"))
@@ -94,24 +94,24 @@ def prepare(store: Store) -> dict[str, Any]:
         daily = campaigns.create_campaign(tx, ana, ARRIVALS, publish_at_once=True)
         draft = campaigns.create_campaign(tx, ana, {**TRIAL, "campaign": {**TRIAL["campaign"], "name": "Follow-up"}})
         people: dict[str, User] = {}
-        for place, campaign in enumerate((trial, daily, draft)):
+        for number, campaign in enumerate((trial, daily, draft), start=1):
             for name in CLINICS:
-                member = campaigns.add_member(tx, ana, campaign, name, f"contract 2026-{place + 1}")
-                if place == 2:
-                    invited = campaigns.invite(tx, ana, campaign, member)
-                    continue
+                member = campaigns.add_member(tx, ana, campaign, name, f"contract 2026-{number}")
                 link = campaigns.invite(tx, ana, campaign, member)
+                if campaign == draft:
+                    unused_link = link
+                    continue
                 known = people.get(name)
                 account, password = (None, PASSWORD) if known is None else (known.account, None)
                 account_id = accounts.accept_invitation(tx, link, account=account, name=name, password=password)
                 people[name] = User(account_id, name, "provider")
     rng = np.random.default_rng(20201206)
-    hold(store, ana, trial, people, lambda rate: rng.random(int(rng.integers(30, 60))) < rate)
-    settlement.close_round(store, ana, trial, 1, anyway=True)  # one of them made its data up, so the model does not fit
+    hold_round(store, ana, trial, people, lambda rate: rng.random(int(rng.integers(30, 60))) < rate)
+    settlement.close_round(store, ana, trial, 1, anyway=True)  # one clinic fabricates, so the model does not fit
     with store.write() as tx:
         rounds.publish(tx, ana, trial, 1)
     for number in (1, 2):
-        hold(
+        hold_round(
             store,
             ana,
             daily,
@@ -120,9 +120,10 @@ def prepare(store: Store) -> dict[str, Any]:
             f"2026-05-0{number}",
         )
         settlement.close_round(store, ana, daily, number)
-    some = dict(list(people.items())[1:4])
-    sent = hold(store, ana, daily, some, lambda rate: rng.poisson(12 + 4 * rate, 24), "2026-05-03", after(days=2))
-    photos, workers = label(store, ana, rng)
+    early = dict(list(people.items())[1:4])
+    deadline = after(days=2)
+    sent = hold_round(store, ana, daily, early, lambda rate: rng.poisson(12 + 4 * rate, 24), "2026-05-03", deadline)
+    photos, workers = label_photos(store, ana, rng)
     people |= workers
     first, later = "Ash Hill", "Birch Lane"
     with store.write() as tx:
@@ -139,7 +140,7 @@ def prepare(store: Store) -> dict[str, Any]:
         "pages": [
             ("sign-in", None, "/sign-in"),
             ("enter", None, f"/enter/{fresh}"),
-            ("join", None, f"/join/{invited}"),
+            ("join", None, f"/join/{unused_link}"),
             ("analyst-home", "analyst", "/"),
             ("new-campaign", "analyst", "/campaigns/new"),
             ("campaign", "analyst", b),
@@ -174,8 +175,8 @@ def prepare(store: Store) -> dict[str, Any]:
     }
 
 
-def label(store: Store, ana: User, rng: np.random.Generator) -> tuple[str, dict[str, User]]:
-    """Hold a campaign of tasks, three labels each, and publish what it pays."""
+def label_photos(store: Store, ana: User, rng: np.random.Generator) -> tuple[str, dict[str, User]]:
+    """Run a campaign of tasks with three labels each, and publish the payments."""
     people = {}
     with store.write() as tx:
         campaign = campaigns.create_campaign(tx, ana, PHOTOS)
@@ -187,8 +188,8 @@ def label(store: Store, ana: User, rng: np.random.Generator) -> tuple[str, dict[
         for photo in range(80):
             dog = bool(rng.random() < 0.5)
             for name in rng.permutation(list(ANNOTATORS))[:3]:
-                right = rng.random() < ANNOTATORS[str(name)]
-                rows[str(name)].append(f"IMG_{photo:04},{'dog' if dog == right else 'cat'}")
+                correct = rng.random() < ANNOTATORS[str(name)]
+                rows[str(name)].append(f"IMG_{photo:04},{'dog' if dog == correct else 'cat'}")
         for name, lines in rows.items():
             upload = add_text(tx, people[name], campaign, 1, "photo,label\n" + "\n".join(lines) + "\n")
             rounds.confirm(tx, people[name], campaign, 1, upload)
@@ -202,7 +203,7 @@ def _accounts(ana: User, people: dict[str, User], *names: str) -> list[tuple[str
     return [("analyst", ana.account), *((name, people[name].account) for name in names)]
 
 
-def hold(
+def hold_round(
     store: Store,
     ana: User,
     campaign: str,
@@ -211,7 +212,7 @@ def hold(
     day: str | None = None,
     deadline: Any = None,
 ) -> dict[str, str]:
-    """Open a round and have people report to it; return their submissions."""
+    """Open a round, let people report to it, and return their submissions."""
     with store.write() as tx:
         number = rounds.open_round(tx, ana, campaign, day, deadline)
         sent = {}
@@ -223,12 +224,12 @@ def hold(
 
 
 def add(tx: Any, who: User, campaign: str, number: int, values: Any, column: str) -> str:
-    """Send rows as a file."""
+    """Upload values as a CSV file with one column."""
     return add_text(tx, who, campaign, number, column + "\n" + "\n".join(str(int(value)) for value in values) + "\n")
 
 
 def add_text(tx: Any, who: User, campaign: str, number: int, text: str) -> str:
-    """Send a file with this text."""
+    """Upload a CSV file with this text."""
     row, member = campaigns.joined(tx, who, campaign)
     this_round = rounds.find_round(tx, campaign, number)
     with tempfile.TemporaryDirectory() as folder:
@@ -240,7 +241,7 @@ def add_text(tx: Any, who: User, campaign: str, number: int, text: str) -> str:
 
 
 def shoot(browser: Browser, prepared: dict[str, Any], folder: Path, theme: Any, width: int) -> None:
-    """Take pictures of all pages in one theme; complaints of the browser are printed."""
+    """Take screenshots of all pages in one theme, and print the browser's errors and warnings."""
     for name, who, path in prepared["pages"]:
         context = browser.new_context(color_scheme=theme, viewport={"width": width, "height": 800})
         if who is not None:
@@ -258,25 +259,25 @@ def shoot(browser: Browser, prepared: dict[str, Any], folder: Path, theme: Any, 
         if name == "new-campaign":
             page.wait_for_selector("#preview table", timeout=60_000)
         page.wait_for_timeout(900)
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        if wide > width:
-            print(f"{name}: {wide} px wide, more than {width}")
+        page_width = page.evaluate("document.documentElement.scrollWidth")
+        if page_width > width:
+            print(f"{name}: {page_width} px wide, more than {width}")
         target = folder / f"{name}-{theme}.png"
         page.screenshot(path=target, full_page=True)
-        squeeze(target)
+        compress(target)
         context.close()
 
 
-def squeeze(path: Path, most: int = 150_000) -> None:
-    """Make a picture small: few colours, and if need be cut off below."""
+def compress(path: Path, max_bytes: int = 150_000) -> None:
+    """Crop a long screenshot, and reduce its colours until the file is small enough."""
     picture: Any = Image.open(path).convert("RGB")
     picture = picture.crop((0, 0, picture.width, min(picture.height, 2600)))
-    there = sorted(picture.getcolors(1 << 24), reverse=True)
+    by_frequency = sorted(picture.getcolors(1 << 24), reverse=True)
     for colours in (255, 128, 64, 32, 16):
         palette = Image.new("P", (1, 1))
-        palette.putpalette([part for _, colour in there[:colours] for part in colour])
+        palette.putpalette([part for _, colour in by_frequency[:colours] for part in colour])
         picture.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)
-        if path.stat().st_size < most:
+        if path.stat().st_size < max_bytes:
             return
 
 

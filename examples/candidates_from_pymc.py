@@ -1,11 +1,11 @@
 """From a PyMC model to payments: last year's posterior becomes the candidates of this year's campaign.
 
-    python examples/candidates_from_pymc.py FOLDER              samples with PyMC (pip install pymc)
-    python examples/candidates_from_pymc.py FOLDER DRAWS.nc     takes an InferenceData that was saved
+    python examples/candidates_from_pymc.py FOLDER              sample with PyMC (pip install pymc)
+    python examples/candidates_from_pymc.py FOLDER DRAWS.nc     use a saved InferenceData
 
-Last year 20 public patients were seen. A logistic regression in PyMC has learnt from them who is readmitted. This year
-ten hospitals send 200 patients each, and one of them, the fourth, shuffles its labels. θ is one of 150 draws of the
-posterior; a report is its log-likelihood under each.
+Last year's data on 20 patients are public. A logistic regression in PyMC learns from them who is readmitted. This year
+ten hospitals report 200 patients each, and the fourth shuffles its labels. θ is one of 150 draws from the posterior; a
+report is reduced to its log-likelihood under each.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ provider = "hospital"
 
 
 def patients(rng: np.random.Generator, count: int) -> tuple[Any, Any]:
-    """Draw a constant, age and stay on public scales, and who is readmitted."""
+    """Draw features (a constant, standardised age and length of stay) and who is readmitted."""
     z = np.column_stack([np.ones(count), rng.normal(size=(count, 2))])
     return z, (rng.random(count) < 1 / (1 + np.exp(-z @ TRUTH))).astype(int)
 
@@ -57,7 +57,7 @@ def sample_posterior(z: Any, y: Any, draws: int = 250) -> Any:
 
 
 def write_rows(path: Path, rng: np.random.Generator) -> None:
-    """Write ten hospitals' patients; the fourth shuffles its labels."""
+    """Write the patients of ten hospitals; the fourth shuffles its labels."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["hospital", "age", "stay", "readmitted"])
@@ -69,7 +69,7 @@ def write_rows(path: Path, rng: np.random.Generator) -> None:
 
 
 def run(folder: Path, draws: Any = None) -> troth.Result:
-    """Make candidates of draws, pay, and verify the ledger."""
+    """Turn posterior draws into candidates, pay, and verify the ledger."""
     rng = np.random.default_rng(20)
     last_year = patients(rng, 20)
     if draws is None:
@@ -79,7 +79,7 @@ def run(folder: Path, draws: Any = None) -> troth.Result:
     digest = troth.save_model(candidates, folder / "candidates.json")
     (folder / "campaign.toml").write_text(CAMPAIGN.format(digest=digest), encoding="utf-8")
     write_rows(folder / "rows.csv", rng)
-    # 150 draws are coarse for as many rows, and the check of the fit notices: result.verdict says what it found
+    # 150 draws are too coarse for 2,000 rows. The check of the fit detects this, see result.verdict.
     return troth.pay(folder / "campaign.toml", ledger=folder / "ledger.jsonl", anyway=True).verify()
 
 

@@ -1,4 +1,4 @@
-"""Under which rule does which lie pay? Writes the picture of docs/audits.md, or wherever a path says."""
+"""Under which rule does which lie pay? Draws the picture of docs/audits.md, by default in docs/images."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODEL = troth.models.Bernoulli(1, 1)
 
 
 def towards_ones(data: Any, rng: np.random.Generator) -> Any:
-    """Turn a third of the labels into ones, as the biased test set has it."""
+    """Add ones to the labels, like the biased test sets."""
     return baselines.with_extra_ones(data, rng)
 
 
@@ -31,7 +31,7 @@ RULES: dict[str, troth.Rule] = {
     "Troth: OneTime, clipped": troth.OneTime(troth.clipped_range(MODEL, [80] * 8)),
     "Troth: MultiDay": troth.MultiDay(),
     "Troth: SyntheticPeers": troth.SyntheticPeers(draws=16),
-    "Troth: LineUp": troth.LineUp(decoys=49),  # the expected pay does not depend on their number
+    "Troth: LineUp": troth.LineUp(decoys=49),  # the expected payment does not depend on the number of decoys
 }
 LIES: list[Any] = [
     strategies.Replicate(),
@@ -47,7 +47,7 @@ LIES: list[Any] = [
 
 
 def main() -> None:
-    """Audit every rule with every lie, print the table, draw the picture."""
+    """Audit every rule against every lie, print the table and draw the picture."""
     path = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1] / "docs" / "images" / "comparison.png")
     comparison = troth.compare(MODEL, RULES, LIES, ROWS, simulations=20_000)
     print(comparison)

@@ -1,9 +1,9 @@
-"""A simulated crowd: who earns what, and what each kind of lie loses under what people do today.
+"""A simulated crowd: what each kind of worker earns under Troth and under current practice.
 
-A fifth of the workers answer at random, a tenth always the most frequent label, a twentieth copy one public guess, and
-the rest are honest each with its own accuracy. Confusion matrices are learnt from past tasks on which
-everybody behaved the same. The docs show ``--tasks 10000``. For crowd-kit: ``pip install attrs tqdm nltk``, then ``pip
-install --no-deps crowd-kit``.
+A fifth of the workers answer at random, a tenth always give the most frequent label, a twentieth copy a public guess,
+and the rest are honest with individual accuracies. Confusion matrices are learnt from past tasks on which the same
+workers behaved the same. The docs show ``--tasks 10000``. To include crowd-kit: ``pip install attrs tqdm nltk``, then
+``pip install --no-deps crowd-kit``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHARES = (0.65, 0.2, 0.1, 0.05)
 
 
 class Crowd(NamedTuple):
-    """Labels ``(report,)``, who gave them on which task, the classes, the guess, kinds and accuracies of workers."""
+    """Task, worker and label of each report; class and public guess of each task; kind and accuracy of each worker."""
 
     task: NDArray[np.intp]
     worker: NDArray[np.intp]
@@ -39,10 +39,10 @@ class Crowd(NamedTuple):
 
 
 def simulate(tasks: int, workers: int = 200, each: int = 4, seed: int = 0, people: int = 0) -> Crowd:
-    """Draw a crowd; the same ``people`` have the same kinds and accuracies."""
-    who = np.random.default_rng(people)
-    kind = who.permutation(np.repeat(np.arange(4), np.round(np.array(SHARES) * workers).astype(int)))
-    accuracy = who.uniform(0.55, 0.95, size=workers)
+    """Draw a crowd. ``people`` seeds the workers' kinds and accuracies, ``seed`` all else."""
+    people_rng = np.random.default_rng(people)
+    kind = people_rng.permutation(np.repeat(np.arange(4), np.round(np.array(SHARES) * workers).astype(int)))
+    accuracy = people_rng.uniform(0.55, 0.95, size=workers)
     rng = np.random.default_rng([seed, 1])
     truth = rng.choice(3, p=PRIOR, size=tasks)
     task = np.repeat(np.arange(tasks), each)
@@ -59,13 +59,13 @@ def _answers(rng: np.random.Generator, truth: Any, accuracy: Any) -> NDArray[np.
 
 
 def pay(past: Crowd, now: Crowd) -> dict[str, float]:
-    """Pay the crowd by the past's confusion matrices, the guess being public; return shares by worker."""
+    """Pay with confusion matrices learnt from the past, with the guess as public data; return shares by worker."""
     names = [f"w{w:03d}" for w in range(len(now.kind))]
-    everybody = [*names, "public data"]
+    sources = [*names, "public data"]
     task = np.append(past.task, np.arange(len(past.guess)))
     worker = np.append(past.worker, np.full(len(past.guess), len(names)))
     labels = np.eye(3)[np.append(past.label, past.guess)]
-    learned = fit_workers(task, worker, labels, everybody)
+    learned = fit_workers(task, worker, labels, sources)
     frame = {
         "item": [f"new{t}" for t in now.task],
         "worker": [names[w] for w in now.worker],
@@ -81,8 +81,8 @@ def pay(past: Crowd, now: Crowd) -> dict[str, float]:
     return {payment.provider: payment.share for payment in result.payments}
 
 
-def today(now: Crowd, gold_every: int = 10) -> dict[str, NDArray[np.float64]]:
-    """Return what people do today, as a rate for each worker: agreement, gold questions, Dawid and Skene's accuracy."""
+def current_practice(now: Crowd, gold_every: int = 10) -> dict[str, NDArray[np.float64]]:
+    """Return each worker's rate under current practice: agreement, gold questions, Dawid–Skene accuracy."""
     counts = np.zeros((len(now.truth), 3))
     np.add.at(counts, (now.task, now.label), 1)
     others = counts[now.task] - np.eye(3)[now.label]
@@ -96,8 +96,8 @@ def today(now: Crowd, gold_every: int = 10) -> dict[str, NDArray[np.float64]]:
     }
 
 
-def of_crowd_kit(now: Crowd) -> dict[str, NDArray[np.float64]]:
-    """Return what crowd-kit says of each worker: agreement with the weighted vote, and Dawid and Skene's accuracy."""
+def crowd_kit_rates(now: Crowd) -> dict[str, NDArray[np.float64]]:
+    """Return crowd-kit's rates of each worker: agreement with a weighted vote, and Dawid–Skene accuracy."""
     import pandas as pd
     from crowdkit.aggregation.classification.dawid_skene import DawidSkene  # type: ignore[import-not-found]
     from crowdkit.aggregation.classification.wawa import Wawa  # type: ignore[import-not-found]
@@ -105,10 +105,10 @@ def of_crowd_kit(now: Crowd) -> dict[str, NDArray[np.float64]]:
     table = pd.DataFrame({"task": now.task, "worker": now.worker, "label": now.label})
     skills = Wawa().fit(table).skills_.sort_index()
     fitted = DawidSkene(n_iter=50).fit(table)
-    index = pd.MultiIndex.from_product([range(len(now.kind)), range(3)])  # not everybody gave every label
+    index = pd.MultiIndex.from_product([range(len(now.kind)), range(3)])  # not every worker used every label
     errors = fitted.errors_.reindex(index=index, columns=range(3), fill_value=0.0).to_numpy().reshape(-1, 3, 3)
-    right = np.einsum("wkk,k->w", errors, fitted.priors_.sort_index().to_numpy())
-    return {"crowd-kit: Wawa": skills.to_numpy(), "crowd-kit: Dawid–Skene": right}
+    accuracy = np.einsum("wkk,k->w", errors, fitted.priors_.sort_index().to_numpy())
+    return {"crowd-kit: Wawa": skills.to_numpy(), "crowd-kit: Dawid–Skene": accuracy}
 
 
 def _mean(worker: Any, entries: Any, where: Any) -> NDArray[np.float64]:
@@ -117,11 +117,11 @@ def _mean(worker: Any, entries: Any, where: Any) -> NDArray[np.float64]:
 
 
 def table(tasks: int = 3000, seed: int = 1) -> list[tuple[str, list[float], float]]:
-    """Return for each way to pay the mean rate of each kind of worker, and the rank correlation with accuracy."""
+    """Return for each method its name, the mean rate of each kind of worker, and the rank correlation with accuracy."""
     past, now = simulate(tasks, seed=seed), simulate(tasks, seed=seed + 1)
-    rates = {"Troth": np.array(list(pay(past, now).values())), **today(now)}
+    rates = {"Troth": np.array(list(pay(past, now).values())), **current_practice(now)}
     if find_spec("crowdkit"):
-        rates |= of_crowd_kit(now)
+        rates |= crowd_kit_rates(now)
     honest = now.kind == 0
     rows = []
     for name, rate in rates.items():
@@ -132,7 +132,7 @@ def table(tasks: int = 3000, seed: int = 1) -> list[tuple[str, list[float], floa
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description="What each kind of worker is paid, by the way of paying.")
+    parser = argparse.ArgumentParser(description="What each method pays each kind of worker.")
     parser.add_argument("--tasks", type=int, default=3000)
     arguments = parser.parse_args()
     print(f"{'pay':<30}" + "".join(f"{kind:>18}" for kind in KINDS) + f"{'rank correlation':>18}")

@@ -1,4 +1,4 @@
-"""What a clinic can expect to be paid for every report, computed exactly. Draws the picture of the front page."""
+"""A clinic's exact expected payment for every possible report: the picture in the README and on the home page."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ import troth
 ROWS, PEER_ROWS = 20, 100
 TRUTHS = (4, 10, 17)
 MODEL = troth.models.Bernoulli(alpha=1, beta=1)
-RULE = troth.LineUp(decoys=inf)  # what any number of decoys pays in expectation
+RULE = troth.LineUp(decoys=inf)  # the expected share, which is the same for every number of decoys
 REPORTS = np.stack([np.arange(ROWS + 1.0), ROWS - np.arange(ROWS + 1.0)], axis=-1)
 PEERS = np.stack([np.arange(PEER_ROWS + 1.0), PEER_ROWS - np.arange(PEER_ROWS + 1.0)], axis=-1)
-LOOKS = {
+THEMES = {
     "light": {"text": "#1f2328", "faint": "#8c959f", "curves": ("#7a3e9d", "#c4540a", "#0b6e8a")},
     "dark": {"text": "#e6edf3", "faint": "#7d8590", "curves": ("#c79be8", "#f0995c", "#67c3dd")},
 }
 
 
-def predicted(own: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the chances of what peers report, given a clinic's own data."""
+def predict_peers(own: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the probability of each possible report of the peers, given a clinic's own data."""
     orders = gammaln(PEER_ROWS + 1) - gammaln(PEERS + 1).sum(axis=-1)
-    chances = np.exp(orders + MODEL.log_evidence(own + PEERS) - MODEL.log_evidence(own))
-    return np.asarray(chances, dtype=np.float64)
+    probabilities = np.exp(orders + MODEL.log_evidence(own + PEERS) - MODEL.log_evidence(own))
+    return np.asarray(probabilities, dtype=np.float64)
 
 
 @cache
-def shares_beside_peers() -> NDArray[np.float64]:
-    """Return the share of the cap for each report, beside everything that peers could report."""
+def shares_by_peers() -> NDArray[np.float64]:
+    """Return the share of the cap for each report of the clinic (row) and of its peers (column)."""
     pairs = np.stack(np.broadcast_arrays(REPORTS[:, None], PEERS), axis=-2)
     return np.asarray(RULE.explain(MODEL, pairs).share[..., 0], dtype=np.float64)
 
@@ -42,20 +42,20 @@ def shares_beside_peers() -> NDArray[np.float64]:
 def expected_shares(truth: int) -> NDArray[np.float64]:
     """Return the expected share of the cap for each number of ones that a clinic with ``truth`` ones could report.
 
-    The expectation of the default rule over its decoys and over what peers have, summed over all cases.
+    The expectation is exact: over the decoys of the default rule and over all reports of the peers.
     """
-    return np.asarray(shares_beside_peers() @ predicted(REPORTS[truth]), dtype=np.float64)
+    return np.asarray(shares_by_peers() @ predict_peers(REPORTS[truth]), dtype=np.float64)
 
 
-def draw(path: Path, look: str) -> None:
-    """Draw the picture for pages of one kind."""
+def draw(path: Path, theme: str) -> None:
+    """Draw the picture for light or dark pages."""
     import matplotlib
 
     matplotlib.use("Agg")
     matplotlib.rcParams.update({"svg.hashsalt": "troth", "font.size": 12, "font.family": "DejaVu Sans"})
     from matplotlib import pyplot as plt
 
-    colours = LOOKS[look]
+    colours = THEMES[theme]
     text, faint = str(colours["text"]), str(colours["faint"])
     figure, axes = plt.subplots(figsize=(6.8, 4.1))
     empty = 100 * RULE.line_empty_share
@@ -89,10 +89,10 @@ def draw(path: Path, look: str) -> None:
 
 
 def main() -> None:
-    """Draw both pictures, into docs/images or wherever a path says."""
+    """Draw both pictures, by default in docs/images."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1] / "docs" / "images")
-    for look in LOOKS:
-        draw(folder / f"idea-{look}.svg", look)
+    for theme in THEMES:
+        draw(folder / f"idea-{theme}.svg", theme)
     for truth in TRUTHS:
         shares = expected_shares(truth)
         best = int(shares.argmax())

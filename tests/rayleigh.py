@@ -1,4 +1,4 @@
-"""A family that Troth does not know: one file, registered with one call."""
+"""A plug-in family in one file, registered with one call."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Rayleigh(models.Family):
 
     @classmethod
     def suits(cls, column: Column, /) -> bool:
-        """Leave numbers to the normal."""
+        """Return False, so that `init` proposes a normal for numbers."""
         return False
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:
-        """Take the size from the data."""
+        """Guess the size of heights from the data."""
         rate = float(np.mean(column.numbers**2) / 2)
         meanings = {"unit": "What heights are measured in."}
         return FirstGuess({"shape": 1.0, "rate": rate, "unit": "metre"}, from_data=True, meanings=meanings)
@@ -49,7 +49,7 @@ class Rayleigh(models.Family):
 
     @property
     def support(self) -> Support:
-        """Above 0."""
+        """Heights above 0."""
         return Support(0, open=True)
 
     @property
@@ -90,17 +90,17 @@ class Rayleigh(models.Family):
         return np.stack([rows, rng.standard_gamma(rows) / rate], axis=-1)
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
-        """ln x does not depend on parameters, and the summary does not hold it."""
+        """0: Σ ln x does not depend on parameters, and is not part of the summary."""
         return np.zeros(summaries.shape[:-1])
 
     @property
     def score_measure(self) -> str | None:
-        """Scores leave ln x out."""
+        """The term that log scores leave out."""
         return "ln x"
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /) -> FreeParameters:
-        """Match how the days' sizes vary."""
+        """Match the moments of the days' mean squared heights."""
         total = reduction.convert(summaries.sum(axis=1), cls.example_model().reduction)
         shape, rate = gamma_moments(2 * total[:, 0] / np.maximum(total[:, 1], 1e-300))
         return {"shape": Positive(shape), "rate": Positive(rate)}
@@ -108,7 +108,7 @@ class Rayleigh(models.Family):
 
 @contextmanager
 def registered() -> Iterator[type[Rayleigh]]:
-    """Register the family for a while."""
+    """Register the family within a ``with`` block."""
     try:
         yield models.register(Rayleigh)
     finally:

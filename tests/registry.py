@@ -1,4 +1,4 @@
-"""One registry of all families: every law and family test runs over it."""
+"""The registry of example models: every law and every test of all families runs on it."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ VARYING: dict[str, models.Family] = {
     "varying normal": models.VaryingNormal(3, 2, 1.5),
     "regression, varying": models.VaryingLinearRegression([1, -2], [[2, 0.5], [0.5, 1]], 0.7),
 }
-"""Their log evidence is an integral: by default they meet the laws and tests of their own."""
+"""Models whose log evidence is an integral; without `make soak` only the laws and their own tests run on them."""
 
 MISSING: dict[str, set[str]] = {
     "expected evidence": {"geometric", "negative binomial"},
     "posterior": {*VARYING},
     "proof of sensitivity": set(),
 }
-"""What examples do not offer: tests then expect what stands in for it. A new family offers these, or is listed here."""
+"""Capabilities that examples lack; for these, tests expect the fallback. A new family has them or is listed here."""
 
 if SOAK:
     EXAMPLES |= VARYING

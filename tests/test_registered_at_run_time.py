@@ -121,7 +121,7 @@ def test_a_campaign_is_written_for_data(plugin: Any, tmp_path: Path, monkeypatch
     assert run(monkeypatch, "init", tmp_path / "x", "--family", "Pareto", *words) == 0
     terms = troth.Campaign.load(tmp_path / "x" / "campaign.toml")
     assert isinstance(terms.model, Pareto)
-    assert (terms.model.least, terms.rule) == (1.5, plugin.DrawnPlace())
+    assert (terms.model.minimum, terms.rule) == (1.5, plugin.DrawnPlace())
     assert terms.request.reduction == LogSum(1.5)
 
 

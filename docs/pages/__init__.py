@@ -1,1 +1,1 @@
-"""What the site writes from the code: names, commands, the bridge to the paper, the gallery."""
+"""Parts of the site that are generated from the code."""

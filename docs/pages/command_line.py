@@ -1,4 +1,4 @@
-"""The reference of the command line, from the commands themselves."""
+"""The command line reference, generated from the commands."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def commands() -> list[Entry]:
 
 def _walk(name: str, command: Any) -> list[Entry]:
     entries = [Entry(name, command)]
-    for inner in getattr(command, "commands", {}).values():
-        if not inner.hidden:
-            entries += _walk(f"{name} {inner.name}", inner)
+    for child in getattr(command, "commands", {}).values():
+        if not child.hidden:
+            entries += _walk(f"{name} {child.name}", child)
     return entries
 
 
 def parameters(command: Any) -> list[Any]:
-    """Return arguments and options that people see."""
+    """Return a command's arguments and options, without hidden ones and ``--help``."""
     return [
         parameter
         for parameter in command.params
@@ -47,7 +47,7 @@ def spelled(parameter: Any) -> str:
 
 
 def default(parameter: Any) -> str:
-    """Return what is taken where nothing is said."""
+    """Return the default of a parameter as Markdown, or an empty string if it has none."""
     if parameter.required:
         return "required"
     default_text = getattr(parameter, "show_default", None)
@@ -63,31 +63,31 @@ def reference() -> str:
     """Return the whole reference as Markdown."""
     lines: list[str] = []
     for name, command in commands():
-        listed = parameters(command)
-        inner = getattr(command, "commands", {})
-        arguments = [spelled(parameter) for parameter in listed if parameter.param_type_name == "argument"]
-        usage = " ".join([name, "[OPTIONS]", *arguments, *(["COMMAND …"] if inner else [])])
-        lines += [f"## {name}", "", _sentence(command.help), "", "```text", usage, "```", ""]
-        if listed:
+        visible = parameters(command)
+        children = getattr(command, "commands", {})
+        arguments = [spelled(parameter) for parameter in visible if parameter.param_type_name == "argument"]
+        usage = " ".join([name, "[OPTIONS]", *arguments, *(["COMMAND …"] if children else [])])
+        lines += [f"## {name}", "", _stripped(command.help), "", "```text", usage, "```", ""]
+        if visible:
             lines += ["{.commands}", "| option | | without it |", "|---|---|---|"]
             lines += [
                 f"| `{spelled(parameter)}` | {_cell(parameter.help)} | {_cell(default(parameter))} |"
-                for parameter in listed
+                for parameter in visible
             ]
             lines.append("")
-        if inner:
+        if children:
             lines += ["{.commands}", "| command | |", "|---|---|"]
-            for child in inner.values():
+            for child in children.values():
                 if not child.hidden:
                     anchor = f"{name} {child.name}".replace(" ", "-")
                     lines.append(
-                        f"| [`{name} {child.name}`](#{anchor}) | {_cell(_sentence(child.help).splitlines()[0])} |"
+                        f"| [`{name} {child.name}`](#{anchor}) | {_cell(_stripped(child.help).splitlines()[0])} |"
                     )
             lines.append("")
     return "\n".join(lines)
 
 
-def _sentence(text: str | None) -> str:
+def _stripped(text: str | None) -> str:
     return (text or "").strip()
 
 

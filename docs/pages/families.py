@@ -1,4 +1,4 @@
-"""The families: what each is for, and the parameters that a campaign file gives it."""
+"""The table of families: what each is for, and its parameters in a campaign file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def table() -> str:
-    """Return a table of the hyper-parameters of every family, as Markdown."""
+    """Return every family with its hyper-parameters as a Markdown table."""
     lines = ["| family | parameter | what it is | example |", "|---|---|---|---|"]
     for name, family in FAMILIES.items():
         lines.append(f"| {{py:obj}}`{name} <troth.models.{name}>` | | **{family.description}** | |")

@@ -1,4 +1,4 @@
-"""The gallery: a page for each script in examples/gallery, with its story, its picture and its code."""
+"""The gallery: a page for each script in examples/gallery with its docstring, pictures and code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGES = ROOT / "docs" / "gallery"
 
 
 class Story(NamedTuple):
-    """A script: its name, title, text, pictures and code."""
+    """The contents of a script's page."""
 
     name: str
     title: str
@@ -24,37 +24,34 @@ class Story(NamedTuple):
 
 
 def stories(scripts: Path = SCRIPTS, images: Path = IMAGES) -> list[Story]:
-    """Read the scripts; the first line of a docstring is the title, the rest is the text."""
+    """Read the scripts. The first line of a docstring is the title, the rest is the text."""
     gallery = []
     for path in sorted(scripts.glob("*.py")) if scripts.is_dir() else []:
         if path.name.startswith("_"):
             continue
         source = path.read_text(encoding="utf-8")
         tree = ast.parse(source)
-        story = ast.get_docstring(tree) or path.stem
-        title, _, text = story.partition("\n")
-        told = tree.body[0].end_lineno or 0 if ast.get_docstring(tree) else 0
+        docstring = ast.get_docstring(tree)
+        title, _, text = (docstring or path.stem).partition("\n")
+        docstring_end = tree.body[0].end_lineno or 0 if docstring else 0
         pictures = sorted(images.glob(f"{path.stem}.*")) + sorted(images.glob(f"{path.stem}_*"))
-        shown = [picture for picture in pictures if picture.suffix in (".png", ".svg")]
-        gallery.append(Story(path.stem, title.strip().rstrip("."), text.strip(), shown, _from_line(source, told)))
+        pictures = [picture for picture in pictures if picture.suffix in (".png", ".svg")]
+        code = "\n".join(source.splitlines()[docstring_end:]).strip()
+        gallery.append(Story(path.stem, title.strip().rstrip("."), text.strip(), pictures, code))
     return gallery
 
 
-def _from_line(source: str, line: int) -> str:
-    return "\n".join(source.splitlines()[line:]).strip()
-
-
 def write_pages(pages: Path = PAGES, scripts: Path = SCRIPTS, images: Path = IMAGES) -> list[Path]:
-    """Write a page per script and return them; pages of scripts that are gone go too."""
+    """Write a page for each script, delete the pages of removed scripts, and return the pages written."""
     shutil.rmtree(pages, ignore_errors=True)
     gallery = stories(scripts, images)
     if gallery:
         pages.mkdir(parents=True)
     written = []
     for story in gallery:
-        shown = "\n\n".join(f"![{story.title}](../images/gallery/{path.name})" for path in story.pictures)
+        pictures = "\n\n".join(f"![{story.title}](../images/gallery/{path.name})" for path in story.pictures)
         fence = "`" * 4
-        parts = [f"# {story.title}", story.text, shown, f"{fence}python\n{story.code}\n{fence}"]
+        parts = [f"# {story.title}", story.text, pictures, f"{fence}python\n{story.code}\n{fence}"]
         page = pages / f"{story.name}.md"
         page.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
         written.append(page)
@@ -62,7 +59,7 @@ def write_pages(pages: Path = PAGES, scripts: Path = SCRIPTS, images: Path = IMA
 
 
 def index() -> str:
-    """Return the gallery's index: thumbnails that lead to the pages."""
+    """Return the gallery's index as Markdown: thumbnails that link to the pages."""
     gallery = stories()
     if not gallery:
         return "The gallery is empty here: it shows what is in `examples/gallery`."
@@ -71,5 +68,5 @@ def index() -> str:
         picture = f"![](images/gallery/{story.pictures[0].name})<br>" if story.pictures else ""
         cards.append(f"- [{picture}{story.title}](gallery/{story.name}.md)")
     pages = "\n".join(f"gallery/{story.name}" for story in gallery)
-    listed = "\n".join(cards)
-    return "\n\n".join([f"{{.gallery}}\n{listed}", f"```{{toctree}}\n:hidden:\n\n{pages}\n```"])
+    links = "\n".join(cards)
+    return "\n\n".join([f"{{.gallery}}\n{links}", f"```{{toctree}}\n:hidden:\n\n{pages}\n```"])

@@ -11,7 +11,7 @@ PACKAGE = Path(troth.__file__).parent
 
 
 def summaries(package: Path = PACKAGE) -> dict[str, dict[str, str]]:
-    """Return the first line of every module's docstring, by folder and by name."""
+    """Return the first line of each module's docstring by folder and module name."""
     folders: dict[str, dict[str, str]] = {}
     for path in sorted(package.rglob("*.py")):
         if not path.name.startswith("__"):
@@ -22,7 +22,7 @@ def summaries(package: Path = PACKAGE) -> dict[str, dict[str, str]]:
 
 
 def table() -> str:
-    """Return a table of modules for each folder, as Markdown."""
+    """Return a Markdown table of modules for each folder."""
     lines = []
     for folder, modules in summaries().items():
         lines += [f"## {folder}", "", "| module | what is inside |", "|---|---|"]

@@ -1,4 +1,4 @@
-"""The bridge to the paper: docs/paper.toml as a table, with everything it names looked up."""
+"""The table of the paper's statements, from docs/paper.toml, linked to the code and the tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MECHANISMS = {"Mechanism 1": "5", "Mechanism 2": "6", "Mechanism 3": "C"}
 
 @dataclass(frozen=True)
 class Statement:
-    """A numbered statement of the paper, with what implements and what checks it."""
+    """A numbered statement of the paper, the objects that implement it and the tests that check it."""
 
     number: str
     says: str
@@ -41,12 +41,12 @@ class Statement:
 
     @property
     def section(self) -> str:
-        """The section or appendix it stands in."""
+        """The section or appendix that contains it."""
         return MECHANISMS.get(self.number) or self.number.split()[1].split(".")[0]
 
 
 def statements() -> list[Statement]:
-    """Read the registry."""
+    """Read docs/paper.toml."""
     with (ROOT / "docs" / "paper.toml").open("rb") as file:
         entries = tomllib.load(file)["statement"]
     return [
@@ -63,7 +63,7 @@ def statements() -> list[Statement]:
 
 
 def look_up(path: str) -> Any:
-    """Return the object of a full name such as ``troth.models.Finite.paper_bounds``."""
+    """Return the object with a full name such as ``troth.models.Finite.paper_bounds``."""
     first, *rest = path.split(".")
     value: Any = import_module(first)
     for depth, name in enumerate(rest, start=1):
@@ -76,7 +76,7 @@ def look_up(path: str) -> Any:
 
 @cache
 def tests_in(path: str) -> frozenset[str]:
-    """Return the names of a file's tests, as pytest collects them."""
+    """Return the names of a file's test functions."""
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
     return frozenset(
         node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
@@ -84,18 +84,18 @@ def tests_in(path: str) -> frozenset[str]:
 
 
 def has_test(node_id: str) -> bool:
-    """Return whether pytest would collect a test of that name."""
+    """Whether a test with this id exists."""
     path, _, name = node_id.partition("::")
     return (ROOT / path).is_file() and name in tests_in(path)
 
 
 def table() -> str:
-    """Return one table per section of the paper, as Markdown."""
+    """Return a Markdown table for each section of the paper."""
     lines: list[str] = []
-    listed = statements()
+    all_statements = statements()
     for key, title in SECTIONS.items():
         lines += [f"## {title}", "", "{.paper}", "| the paper | implemented by | checked by |", "|---|---|---|"]
-        for statement in listed:
+        for statement in all_statements:
             if statement.section == key:
                 lines.append(f"| {_statement(statement)} | {_objects(statement)} | {_tests(statement)} |")
         lines.append("")
@@ -104,8 +104,8 @@ def table() -> str:
 
 def _statement(statement: Statement) -> str:
     errata = ", ".join(f"[{number}](../errata.md#{number.lower()})" for number in statement.errata)
-    told = f"**{statement.number}** {statement.says}" + (f" ({errata})" if errata else "")
-    return (f"{told}. *{statement.why[0].upper()}{statement.why[1:]}.*" if statement.why else told).replace("|", r"\|")
+    text = f"**{statement.number}** {statement.says}" + (f" ({errata})" if errata else "")
+    return (f"{text}. *{statement.why[0].upper()}{statement.why[1:]}.*" if statement.why else text).replace("|", r"\|")
 
 
 def _objects(statement: Statement) -> str:
@@ -113,11 +113,11 @@ def _objects(statement: Statement) -> str:
     for path in statement.objects:
         owner, _, name = path.rpartition(".")
         value = look_up(path)
-        described = home(value)
-        if described is None and (above := home(look_up(owner))) is not None:
-            described = f"{above}.{name}"
+        target = home(value)
+        if target is None and (owner_target := home(look_up(owner))) is not None:
+            target = f"{owner_target}.{name}"
         text = path.removeprefix("troth.")
-        links.append(f"`{text}`" if described is None else f"{{py:obj}}`{text} <{described}>`")
+        links.append(f"`{text}`" if target is None else f"{{py:obj}}`{text} <{target}>`")
     return "<br>".join(links)
 
 

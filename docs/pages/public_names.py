@@ -1,4 +1,4 @@
-"""The Python reference: every public name, on one page each, in the order in which modules list them."""
+"""The Python reference: every public name on exactly one page, in the order in which its module lists it."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ PAGES: dict[str, tuple[str, ...]] = {
         "troth.core.settings",
     ),
 }
-# Modules of campaigns have inner names too; these are the ones that others call.
-CAMPAIGNS: dict[str, tuple[str, ...]] = {
+# These modules also define internal names; these are the public ones.
+PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "troth.results.pay": ("pay", "verify", "open_ledger"),
     "troth.results.result": ("Result", "PaidRound"),
     "troth.campaigns.terms": ("Campaign",),
@@ -67,9 +67,9 @@ CAMPAIGNS: dict[str, tuple[str, ...]] = {
 
 
 def names(module_name: str) -> tuple[str, ...]:
-    """Return the public names of a module: what it exports, or else what it defines without an underscore."""
-    if module_name in CAMPAIGNS:
-        return CAMPAIGNS[module_name]
+    """Return the public names of a module: its ``__all__``, or else the names it defines without underscore."""
+    if module_name in PUBLIC_NAMES:
+        return PUBLIC_NAMES[module_name]
     module = import_module(module_name)
     if hasattr(module, "__all__"):
         return tuple(name for name in module.__all__ if not name.startswith("__"))
@@ -98,8 +98,8 @@ def _module(module_name: str) -> str:
             continue
         path = f"{module_name}.{name}"
         if inspect.isclass(value):
-            above = ["   :show-inheritance:"] if value.__bases__ != (object,) else []
-            lines += [f".. autoclass:: {path}", "   :members:", *above, ""]
+            bases = ["   :show-inheritance:"] if value.__bases__ != (object,) else []
+            lines += [f".. autoclass:: {path}", "   :members:", *bases, ""]
         elif callable(value):
             lines += [f".. autofunction:: {path}", ""]
         else:
@@ -109,14 +109,14 @@ def _module(module_name: str) -> str:
 
 def _datum(name: str, value: Any) -> list[str]:
     if isinstance(value, dict):
-        told = "By name: " + ", ".join(f"``{key}``" for key in value) + "."
+        description = "By name: " + ", ".join(f"``{key}``" for key in value) + "."
     else:
-        told = f"An instance of `{type(value).__name__}`."
-    return [f".. py:data:: {name}", "", f"   {told}", ""]
+        description = f"An instance of `{type(value).__name__}`."
+    return [f".. py:data:: {name}", "", f"   {description}", ""]
 
 
 def index() -> str:
-    """Return a table of everything that ``import troth`` offers, with where it is described."""
+    """Return a table of the names of ``troth``, each with a link to its description."""
     import troth
 
     lines = ["{.names}", "| name | |", "|---|---|"]
@@ -128,7 +128,7 @@ def index() -> str:
 
 
 def home(value: Any) -> str | None:
-    """Return the full name under which the reference describes an object."""
+    """Return the full name under which the reference describes an object, or None."""
     if isinstance(value, ModuleType):
         return value.__name__
     for modules in PAGES.values():

@@ -1,8 +1,8 @@
 """Studies of real data: one script, one picture and one lesson each.
 
-Each module's docstring is the story, its `main(folder)` prints a table, writes the picture ``<file>.png`` into the
-folder and returns the numbers in its story. The datasets ship inside packages of the ``dev`` extra; nothing is
-downloaded.
+Each module's docstring is the text of its page. Its `main(folder)` prints a table, writes the picture ``<file>.png`` to
+the folder and returns the numbers that the text quotes. The datasets ship inside packages of the ``dev`` extra; nothing
+is downloaded.
 """
 
 from __future__ import annotations

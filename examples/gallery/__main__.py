@@ -1,4 +1,4 @@
-"""Run the whole gallery: ``python -m examples.gallery docs/images/gallery`` from the project's folder."""
+"""Run the whole gallery: ``python -m examples.gallery docs/images/gallery`` from the root of the repository."""
 
 from __future__ import annotations
 

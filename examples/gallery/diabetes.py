@@ -45,22 +45,22 @@ STEPS = (0.125, 0.25, 0.5, 0.75, 1.0)
 
 
 def shuffle(data: tuple[Array, Array], share: float, rng: Generator) -> tuple[Array, Array]:
-    """Pair the first patients' features with each other's answers."""
+    """Shuffle the answers of the first patients among them."""
     z, y = data
-    some = round(share * y.shape[-1])
-    return z, np.concatenate([rng.permuted(y[:, :some], axis=-1), y[:, some:]], axis=-1)
+    count = round(share * y.shape[-1])
+    return z, np.concatenate([rng.permuted(y[:, :count], axis=-1), y[:, count:]], axis=-1)
 
 
 def main(folder: Path) -> dict[str, float]:
-    """Pay one real deal, measure lies of growing size, and draw what they cost."""
+    """Pay for one random assignment of the patients, measure lies of growing size, and draw what they cost."""
     table = load_diabetes(as_frame=True, scaled=False).frame[[*FEATURES, "target"]]
     table = (table - table.mean()) / table.std()
     rng = np.random.default_rng(7)
 
-    dealt = table.iloc[rng.permutation(len(table))[: CLINICS * ROWS]]
-    dealt = dealt.assign(clinic=np.repeat([f"clinic {k + 1}" for k in range(CLINICS)], ROWS))
+    assigned = table.iloc[rng.permutation(len(table))[: CLINICS * ROWS]]
+    assigned = assigned.assign(clinic=np.repeat([f"clinic {k + 1}" for k in range(CLINICS)], ROWS))
     result = troth.pay(
-        dealt,
+        assigned,
         MODEL,
         RULE,
         provider="clinic",
@@ -74,9 +74,9 @@ def main(folder: Path) -> dict[str, float]:
     features = np.column_stack([np.ones(len(table)), table[FEATURES]])
     answers = table["target"].to_numpy()
     drawn = rng.integers(len(table), size=(SIMULATIONS, CLINICS, ROWS))
-    reported_by_all = MODEL.statistics((features[drawn], answers[drawn]))
-    # Pay depends on peers through the sum of their statistics alone, so one row for them all is enough.
-    honest = np.stack([reported_by_all[:, 0], reported_by_all[:, 1:].sum(axis=1)], axis=1)
+    statistics = MODEL.statistics((features[drawn], answers[drawn]))
+    # Payments depend on peers only through the sum of their statistics, so one row stands for all of them.
+    honest = np.stack([statistics[:, 0], statistics[:, 1:].sum(axis=1)], axis=1)
     own = features[drawn[:, 0]], answers[drawn[:, 0]]
     truth = share(honest)
 
@@ -87,9 +87,9 @@ def main(folder: Path) -> dict[str, float]:
         reports["shuffle answers", size] = shuffle(own, size, rng)
         reports["withhold patients", size] = strategies.Withhold(size).change_rows(rng, MODEL, own)
     gains = {}
-    for key, told in reports.items():
+    for key, report in reports.items():
         reported = honest.copy()
-        reported[:, 0] = MODEL.statistics(told)
+        reported[:, 0] = MODEL.statistics(report)
         gains[key] = 100 * (share(reported) - truth)
 
     print(f"\nhonest clinics earn {100 * truth.mean():.1f}% of the cap; what lies gain, percent of the cap")
@@ -102,7 +102,7 @@ def main(folder: Path) -> dict[str, float]:
 
 
 def share(reports: Array) -> Array:
-    """Return the share of its cap that the first clinic earns in each round; the seed is the same every time."""
+    """Return the share of its cap that the first clinic earns in each round, with the same seed every time."""
     return RULE.explain(MODEL, reports, rng=np.random.default_rng(8)).share[:, 0]
 
 

@@ -48,7 +48,7 @@ MODELS: dict[str, Any] = {
     "textbook": troth.models.Bernoulli(1, 1),
     "hospitals may differ": troth.models.LatentClass([1 / 24] * 24, "binary", RATES, dispersion=0.03),
 }
-RULE = troth.LineUp(decoys=19)  # as many as it takes: the expected share is the same for every number
+RULE = troth.LineUp(decoys=19)  # any number will do: the expected share is the same
 LIES: dict[str, strategies.RowLie] = {
     "send every row twice": strategies.Replicate(2),
     "withhold half": strategies.Withhold(0.5),
@@ -59,7 +59,7 @@ LIES: dict[str, strategies.RowLie] = {
 
 
 def main(folder: Path) -> dict[str, float]:
-    """Check both models, and measure what lies gain each hospital under each."""
+    """Check both models, and measure under each what each hospital gains by lying."""
     table = data("medicaldata", "indo_rct")
     table = table[table["site"].isin(list(NAMES))]
     ill = {name: (table["outcome"][table["site"] == site] == "1_yes").to_numpy(float) for site, name in NAMES.items()}

@@ -57,9 +57,9 @@ def patients(site: str) -> Labels:
 
 
 def pay(past: Labels, now: Labels) -> Any:
-    """Learn both confusion matrices from past patients, and pay for the labels of the others."""
-    places = np.arange(past.size)
-    learned = fit_workers(places // 2, places % 2, np.eye(4)[past.ravel()], DOCTORS)
+    """Learn both confusion matrices from past patients, and pay for the labels of new ones."""
+    task, worker = np.divmod(np.arange(past.size), 2)
+    learned = fit_workers(task, worker, np.eye(4)[past.ravel()], DOCTORS)
     frame = {
         "patient": [f"{number:03d}" for number in range(len(now)) for _ in DOCTORS],
         "doctor": list(DOCTORS) * len(now),
@@ -78,26 +78,26 @@ def replay(result: Any, seed: int) -> Any:
     tasks, rule = arrange(result.campaign, reports, public), result.campaign.rule
     label = reports.summaries.argmax(axis=1)
     rng = np.random.default_rng(seed)
-    turned = np.empty_like(label)
+    shuffled = np.empty_like(label)
     for doctor in range(2):
-        turned[reports.provider == doctor] = rng.permutation(label[reports.provider == doctor])
-    answers = (label, 0 * label, 0 * label + 1, rng.integers(4, size=len(label)), np.minimum(label + 1, 3), turned)
+        shuffled[reports.provider == doctor] = rng.permutation(label[reports.provider == doctor])
+    answers = (label, 0 * label, 0 * label + 1, rng.integers(4, size=len(label)), np.minimum(label + 1, 3), shuffled)
     return [float(rule.evaluate_tasks(tasks.with_own(np.eye(4)[answer])).share.mean()) for answer in answers]
 
 
 def main(folder: Path) -> dict[str, float]:
-    """Pay for half of the patients by the other half, and for one hospital by the other."""
+    """Learn from half of the patients and pay for the other half; then learn from one hospital and pay the other."""
     sites = {site: patients(site) for site in DOCTORS}
-    everybody = np.concatenate(list(sites.values()))
+    pooled = np.concatenate(list(sites.values()))
     halves, fitting = [], 0
     for split in range(SPLITS):
-        order = np.random.default_rng(split).permutation(len(everybody))
-        result = pay(everybody[order[:109]], everybody[order[109:]])
+        order = np.random.default_rng(split).permutation(len(pooled))
+        result = pay(pooled[order[:109]], pooled[order[109:]])
         halves.append(replay(result, split))
         fitting += result.verdict.word == "fits"
         if split == 0:
-            with TemporaryDirectory() as place:
-                ledger = result.write_ledger(Path(place) / "ledger.jsonl")
+            with TemporaryDirectory() as scratch:
+                ledger = result.write_ledger(Path(scratch) / "ledger.jsonl")
                 print(result, troth.verify(ledger).explain("Winnipeg"), sep="\n\n", end="\n\n")
     earned = {"like the past": np.mean(halves, axis=0)}
     elsewhere = pay(sites["New Orleans"], sites["Winnipeg"])
@@ -106,7 +106,7 @@ def main(folder: Path) -> dict[str, float]:
     odd = elsewhere.verdict.fit.oddest
     numbers = {"splits that fit": float(fitting), "another hospital: stops": float(elsewhere.verdict.stops)}
     numbers |= {"another hospital: certain": 100 * odd.observed, "another hospital: expected": 100 * odd.expected}
-    numbers |= {"patients": float(len(everybody))} | {f"{site}: patients": float(len(p)) for site, p in sites.items()}
+    numbers |= {"patients": float(len(pooled))} | {f"{site}: patients": float(len(p)) for site, p in sites.items()}
     print(f"{'mean share of the price':<24}" + "".join(f"{name:>20}" for name in earned))
     for row, report in enumerate(("honest", *LIES)):
         print(f"{report:<24}" + "".join(f"{100 * shares[row]:>19.1f}%" for shares in earned.values()))
@@ -120,9 +120,9 @@ def draw(earned: dict[str, Any], path: Path) -> None:
     """Draw what the truth and each lie earn, beside the empty share."""
     figure = Figure(figsize=(8, 3.4), layout="constrained")
     axes = figure.subplots()
-    for place, (case, shares) in enumerate(earned.items()):
-        at = np.arange(len(shares)) + 0.36 * place
-        axes.barh(at, shares, height=0.34, label=case, color=("#0072b2", "#9aa3ad")[place])
+    for k, (case, shares) in enumerate(earned.items()):
+        height = np.arange(len(shares)) + 0.36 * k
+        axes.barh(height, shares, height=0.34, label=case, color=("#0072b2", "#9aa3ad")[k])
     axes.axvline(0.2, color="#d55e00", linestyle="--", label="empty share")
     axes.set_yticks(np.arange(len(LIES) + 1) + 0.18, ["honest", *LIES])
     axes.invert_yaxis()

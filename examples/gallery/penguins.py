@@ -39,7 +39,7 @@ from troth.core.contract import Array
 SPECIES = ["Adelie", "Chinstrap", "Gentoo"]
 COLOURS = ["#80cdc1", "#dfc27d", "#01665e"]
 MODEL = troth.models.Categorical([1, 1, 1])
-RULE = troth.LineUp(decoys=19)  # as many as it takes: the expected share is the same for every number
+RULE = troth.LineUp(decoys=19)  # any number will do: the expected share is the same
 SIMULATIONS = 3_000
 LIES: dict[str, strategies.RowLie] = {
     "send every row twice": strategies.Replicate(2),
@@ -52,7 +52,7 @@ LIES: dict[str, strategies.RowLie] = {
 
 
 def main(folder: Path) -> dict[str, float]:
-    """Check the model for both splits, pay the years, and measure lies in both."""
+    """Pay with years as providers, check the model for both splits, and measure lies under both."""
     birds = load_penguins()
     codes = birds["species"].map({name: k for k, name in enumerate(SPECIES)}).to_numpy(dtype=float)
     print(
@@ -73,7 +73,7 @@ def main(folder: Path) -> dict[str, float]:
         fit = troth.check_fit(MODEL, reports)
         print(f"\nsplit by {column}: {str(fit).splitlines()[0]}")
         results[f"{column}: plausible"] = float(fit.plausible)
-        # Years are samples of one population, islands are populations of their own.
+        # Years are samples of one population; each island is its own population.
         sources = [codes] * len(groups) if fit.plausible else list(groups.values())
         for lie, gain in measure(sources, [len(rows) for rows in groups.values()]).items():
             error = gain.mean(axis=1).std() / SIMULATIONS**0.5

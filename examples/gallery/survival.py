@@ -57,7 +57,7 @@ class MonthsSurvived:
     beta: float
 
     def statistics(self, data: Any, /) -> Array:
-        """Count patients, deaths and survived months: they add over patients and over providers."""
+        """Count patients, deaths and survived months, which add over patients and providers."""
         months = np.asarray(data, dtype=float)
         patients = np.full(months.shape[:-1], float(months.shape[-1]))
         return np.stack([patients, (months < MONTHS).sum(axis=-1), months.sum(axis=-1)], axis=-1)
@@ -76,15 +76,15 @@ class MonthsSurvived:
         return np.asarray(np.minimum(waits, MONTHS), dtype=np.float64)
 
     def rows(self, statistics: Array, /) -> Array:
-        """Read off the number of patients."""
+        """Return the number of patients."""
         return np.asarray(statistics)[..., 0]
 
     def design(self, statistics: Array, /) -> Array:
-        """Read off what was fixed beforehand: the number of patients."""
+        """Return the design: the number of patients."""
         return self.rows(statistics)[..., None]
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
-        """Draw how many patients survive how many months: a multinomial, so no patients are needed."""
+        """Draw statistics directly: the numbers of patients by months survived are multinomial."""
         month = np.arange(MONTHS + 1)
         chance = (1 - parameters) ** month * np.where(month < MONTHS, parameters, 1.0)
         counts = rng.multinomial(np.asarray(design)[..., 0].astype(int), chance)
@@ -92,7 +92,7 @@ class MonthsSurvived:
 
 
 MODEL = MonthsSurvived(alpha=1, beta=9)
-RULE = troth.LineUp(decoys=19)  # as many as it takes: the expected share is the same for every number
+RULE = troth.LineUp(decoys=19)  # any number will do: the expected share is the same
 LIES: dict[str, Callable[[Array], Array]] = {
     "forget half of the deaths": lambda months: months[(months == MONTHS) | (np.arange(len(months)) % 2 == 0)],
     "send every patient twice": lambda months: np.concatenate([months, months]),
@@ -107,10 +107,10 @@ def main(folder: Path) -> dict[str, float]:
     """Check the model, pay the institutions, and measure what lies gain."""
     laws = troth.check_model(MODEL, draws=20_000)
     print(laws)
-    everybody = data("survival", "cancer")
-    table = everybody.dropna(subset=["inst"])
+    patients = data("survival", "cancer")
+    table = patients.dropna(subset=["inst"])
     table = table[(table["status"] == 2) | (table["time"] >= 30 * MONTHS)]
-    counts = {"patients": float(len(everybody)), "left out": float(len(everybody) - len(table))}
+    counts = {"patients": float(len(patients)), "left out": float(len(patients) - len(table))}
     table = table.assign(months=np.minimum(table["time"] // 30, MONTHS).astype(float))
     table = table.assign(institution="institution " + table["inst"].astype(int).astype(str))
     table = table[table.groupby("institution")["months"].transform("size") >= 8][["institution", "months"]]
@@ -147,19 +147,19 @@ def main(folder: Path) -> dict[str, float]:
 
 
 def share(reports: Array) -> Array:
-    """Return the share of its cap that the first institution earns in each round; the seed is always the same."""
+    """Return the share of its cap that the first institution earns in each round, with the same seed every time."""
     return RULE.explain(MODEL, reports, rng=np.random.default_rng(8)).share[:, 0]
 
 
 def draw(reports: dict[str, Array], gains: dict[str, Array], path: Path) -> None:
-    """Draw how patients fared beside what lies cost."""
+    """Draw survival curves beside the costs of lies."""
     figure = Figure(figsize=(9.5, 4.4), layout="constrained", facecolor="white")
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.15])
     for rows in reports.values():
         alive = [100 * (rows >= month).mean() for month in range(MONTHS + 1)]
         left.plot(range(MONTHS + 1), alive, color="#998ec3", linewidth=1, marker=".")
-    everyone = np.concatenate(list(reports.values()))
-    alive = [100 * (everyone >= month).mean() for month in range(MONTHS + 1)]
+    pooled = np.concatenate(list(reports.values()))
+    alive = [100 * (pooled >= month).mean() for month in range(MONTHS + 1)]
     left.plot(range(MONTHS + 1), alive, color="#5e3c99", linewidth=3, label="all patients")
     left.plot([], [], color="#998ec3", marker=".", label="one institution")
     left.set_ylim(0, 103)

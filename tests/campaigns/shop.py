@@ -1,4 +1,4 @@
-"""Small campaigns to test with, and the command line in this very process."""
+"""Small campaigns for tests, and the command line in this process."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from troth.cli import main
 
 
 def campaign_for(directory: Path, family: str | None = None, *, data: Path, **options: Any) -> Path:
-    """Write a campaign for given data, and return its file."""
+    """Write a campaign for a data file, and return the campaign file."""
     return start(directory, data, family, **options)[0]
 
 
 def task_campaign_for(directory: Path, data: Path, *, column: str | Sequence[str], **options: Any) -> Path:
-    """Write campaigns for given data on tasks, and return the first file."""
+    """Write campaigns for a data file with tasks, and return the first campaign file."""
     return start_tasks(directory, data, columns=[column] if isinstance(column, str) else column, **options)[0][0]
 
 
@@ -72,7 +72,7 @@ def write_campaign(folder: Path, text: str = GOOD, files: Mapping[str, str | byt
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    """Run the command line here, and return its exit code."""
+    """Run the command line in this process, and return its exit code."""
     monkeypatch.setattr(sys, "argv", ["troth", *map(str, arguments)])
     with pytest.raises(SystemExit) as stopped:
         main()
@@ -80,7 +80,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
 
 
 def frame_of(name: str, *, providers: int = 4, rows: int = 30, days: int = 1, seed: int = 5) -> pd.DataFrame:
-    """Draw a table of an example family: columns c0, c1, …, provider and day."""
+    """Draw a table from an example model, with columns who, c0, c1, …, and day."""
     model: Any = EXAMPLES[name]
     rng = generator(seed)
     parts = []
@@ -104,12 +104,12 @@ def value_columns(frame: pd.DataFrame) -> list[str]:
 
 
 def families() -> list[str]:
-    """Names of examples, without those that only combining makes."""
+    """Return the names of examples, without those that only arise from combining models."""
     return [name for name, model in EXAMPLES.items() if getattr(model, "reference", None) is None]
 
 
 def reductions() -> list[str]:
-    """Names of one example for each kind of reduction: counts, moments, squares of residuals; under `make soak` all."""
+    """Return an example of each kind of reduction: counts, moments, squares of residuals; all under `make soak`."""
     return families() if SOAK else ["bernoulli", "normal, unknown variance", "regression"]
 
 

@@ -222,6 +222,6 @@ def test_the_picture_of_the_idea_tells_the_truth(tmp_path: Path, monkeypatch: py
         shares = idea.expected_shares(truth)
         assert shares.argmax() == truth
         assert 0 <= shares.min() < shares.max() <= 1
-    for look in idea.LOOKS:
-        idea.draw(tmp_path / f"{look}.svg", look)
-        assert "<svg" in (tmp_path / f"{look}.svg").read_text("utf-8")
+    for theme in idea.THEMES:
+        idea.draw(tmp_path / f"{theme}.svg", theme)
+        assert "<svg" in (tmp_path / f"{theme}.svg").read_text("utf-8")

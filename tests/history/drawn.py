@@ -1,4 +1,4 @@
-"""Simulated histories from known models."""
+"""Histories drawn from known models, with missing reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DISPERSION = {"binary": 0.04, "categorical": 0.04, "count": 0.1, "real": 0.5}
 def day_types(
     outcome: str, seed: int, days: int = 120, providers: int = 4, types: int = 3, dispersion: float | None = None
 ) -> tuple[History, list[models.LatentClass]]:
-    """Draw a history of providers who differ, with types sorted as a fit sorts them, and one report in ten missing."""
+    """Draw days with providers that differ; types are sorted as in a fit, and a tenth of the reports is missing."""
     rng = generator(seed, 31)
     prior = rng.dirichlet(np.full(types, 8.0))
     shape = (providers, types)

@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 import troth
-from history.worlds import binary_days, past_of, right_models
+from history.worlds import binary_days, binary_models, draw_history
 from registry import EXAMPLES, SOAK
 from troth import models
 from troth import strategies as lies
@@ -52,7 +52,7 @@ def textbook(past: History) -> troth.history.Fitted:
 @pytest.mark.parametrize("rule", RULES)
 def test_lies_gain_under_the_textbook_and_not_under_the_right_model(rule: str) -> None:
     past = binary_days(1, days=200)
-    comparison = compare_models(past, {"textbook": textbook, "right": right_models()}, RULES[rule], FEW)
+    comparison = compare_models(past, {"textbook": textbook, "right": binary_models()}, RULES[rule], FEW)
     assert comparison["right"].gaining() == []
     assert comparison["textbook"].gaining()
     assert comparison["right"].log_score > comparison["textbook"].log_score + 1
@@ -68,7 +68,7 @@ def test_the_right_law_raises_few_false_alarms() -> None:
     alarms = 0
     for seed in range(runs):
         past = binary_days(1000 + seed, days=60, providers=3, sizes=(5, 20))
-        alarms += bool(backtest(past, right_models(3), RULES["multi-day"], folds=2).gaining())
+        alarms += bool(backtest(past, binary_models(3), RULES["multi-day"], folds=2).gaining())
     assert alarms <= stats.binom.isf(1e-4, runs, 0.03)
 
 
@@ -167,7 +167,7 @@ def test_members_of_a_group_are_not_peers() -> None:
 @pytest.mark.parametrize("name", [n for n, m in EXAMPLES.items() if getattr(m, "reference", None) is None])
 def test_every_family_can_be_replayed(name: str) -> None:
     model: Any = EXAMPLES[name]
-    past = past_of(model, 11, days=14, rows=8)
+    past = draw_history(model, 11, days=14, rows=8)
     result = backtest(past, model, RULES["synthetic peers"], folds=2)
     assert np.isfinite(result.gains[7:]).all()
     assert len(result.lies) >= 6
@@ -204,7 +204,7 @@ def test_a_backtest_prints_serialises_and_plots(tmp_path: Path) -> None:
         Counts(2), binary_days(7, days=60, providers=3).summaries, providers=["Ash", "Birch", "Cedar"]
     )
     comparison = compare_models(
-        past, {"textbook": textbook, "right": right_models(3)}, RULES["multi-day"], FEW, folds=3
+        past, {"textbook": textbook, "right": binary_models(3)}, RULES["multi-day"], FEW, folds=3
     )
     for text in (str(comparison), str(comparison["right"])):
         assert HONEST_PAST in text
@@ -313,7 +313,7 @@ def test_what_cannot_be_replayed_is_refused() -> None:
 def test_progress_is_said_within_a_stretch() -> None:
     """A stretch can take minutes: whoever waits sees something at once, and each lie move the bar."""
     said: list[tuple[float, int]] = []
-    candidates: dict[str, Any] = {"textbook": textbook, "fails": _failing, "right": right_models()}
+    candidates: dict[str, Any] = {"textbook": textbook, "fails": _failing, "right": binary_models()}
     rule = troth.SyntheticPeers(draws=4)
     compare_models(binary_days(1, days=40), candidates, rule, FEW, folds=2, progress=lambda *at: said.append(at))
     parts = [done / total for done, total in said]
@@ -330,7 +330,7 @@ def _failing(_: History) -> Any:
 def test_a_rule_that_draws_much_draws_less_in_a_backtest() -> None:
     """The expectation is the same for every number of decoys; time is not."""
     past = binary_days(1, days=40)
-    much, enough = (backtest(past, right_models(), troth.LineUp(decoys=k), FEW, folds=2) for k in (999, 199))
+    much, enough = (backtest(past, binary_models(), troth.LineUp(decoys=k), FEW, folds=2) for k in (999, 199))
     assert np.array_equal(much.gains, enough.gains, equal_nan=True)
     assert repr(much.rule) == repr(troth.LineUp(decoys=999))
 
@@ -338,7 +338,7 @@ def test_a_rule_that_draws_much_draws_less_in_a_backtest() -> None:
 def test_the_number_of_lies_that_gain_is_that_of_the_rows_with_a_star() -> None:
     """A lie by which several providers gain is one lie."""
     past = binary_days(1, days=200)
-    compared = compare_models(past, {"textbook": textbook, "right": right_models()}, RULES["multi-day"])
+    compared = compare_models(past, {"textbook": textbook, "right": binary_models()}, RULES["multi-day"])
     backtests = compared.backtests
     lines = str(compared).split("\n")
     rows = lines[lines.index(next(line for line in lines if line.startswith("---"))) + 1 :][
@@ -364,7 +364,7 @@ def test_the_best_lie_of_the_verdict_is_that_of_the_table() -> None:
 
 
 def test_a_verdict_without_power_says_what_it_would_have_found() -> None:
-    compared = compare_models(binary_days(3, days=40), {"day types": right_models()}, RULES["multi-day"], FEW, folds=2)
+    compared = compare_models(binary_days(3, days=40), {"day types": binary_models()}, RULES["multi-day"], FEW, folds=2)
     assert compared.verdict.startswith("The model 'day types' passes: no lie gains significantly")
     assert "held-out days would reveal, with 80% probability, a lie that gains" in compared.verdict
 
@@ -380,7 +380,7 @@ def test_lies_are_shown_with_a_minus_and_keep_their_names() -> None:
 @pytest.mark.parametrize(("family", "left_out"), [("Poisson", "ln x!"), ("Bernoulli", None)])
 def test_a_backtest_says_what_log_scores_leave_out(family: str, left_out: str | None) -> None:
     """Without the factorials of counts a log score can lie above 0, which no log probability does."""
-    past = past_of(models.Poisson(4, 1), 3, days=30) if left_out else binary_days(3, days=30)
+    past = draw_history(models.Poisson(4, 1), 3, days=30) if left_out else binary_days(3, days=30)
     compared = compare_models(past, {"textbook": lambda past: models.FAMILIES[family].fit(past)}, troth.LineUp(), FEW)
     for text in (str(compared), str(compared["textbook"])):
         assert ("leave out ln x!" in text) == (left_out is not None)

@@ -15,7 +15,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 import troth
-from history.worlds import binary_days, past_of
+from history.worlds import binary_days, draw_history
 from registry import EXAMPLES, SOAK, generator
 from troth import models
 from troth.core.errors import DataError, ParameterError
@@ -45,7 +45,7 @@ def test_every_conjugate_family_is_fitted() -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_prior_is_recovered(name: str) -> None:
     model: Any = FAMILIES[name]
-    fit = type(model).fit(past_of(model, 1, days=150 if SOAK else 80), **given_of(model))
+    fit = type(model).fit(draw_history(model, 1, days=150 if SOAK else 80), **given_of(model))
     assert not fit.at_bound
     for parameter, error in fit.errors.items():
         fitted, true = (np.asarray(getattr(m, parameter)) for m in (fit.model, model))
@@ -58,7 +58,7 @@ def test_the_prior_is_recovered(name: str) -> None:
 def test_the_fit_beats_the_truth_and_every_neighbour(name: str) -> None:
     """The maximum is a maximum: the true prior and small changes of the fitted one have a lower likelihood."""
     model: Any = FAMILIES[name]
-    past = past_of(model, 2, days=60)
+    past = draw_history(model, 2, days=60)
     fit = type(model).fit(past, **given_of(model))
     assert log_marginal(fit.model, past).sum() == pytest.approx(fit.log_likelihood, rel=1e-9)
     assert log_marginal(model, past).sum() <= fit.log_likelihood + 1e-6
@@ -88,7 +88,7 @@ def test_standard_errors_are_the_spread_of_fits() -> None:
 def test_the_noise_of_a_normal_needs_no_squares() -> None:
     """Without squares, providers' means tell the noise, by how much they differ on the same day."""
     model = models.Normal(3, 2, 1.5)
-    past = past_of(model, 5, days=120, providers=4)
+    past = draw_history(model, 5, days=120, providers=4)
     assert isinstance(past.reduction, Moments)
     thin = from_summaries(Moments(past.reduction.centre), past.summaries[..., :2])
     fit: Any = models.Normal.fit(thin)
@@ -194,7 +194,7 @@ class WithoutBaseMeasure:
 def test_log_scores_are_inherited_and_unknown_ones_are_not_compared() -> None:
     """A subclass has its parent's log score; one that leaves out unknown terms has none, not a high one."""
     model = models.Normal(3, 2, 1.5)
-    past = past_of(model, 4, days=30)
+    past = draw_history(model, 4, days=30)
     custom = WithoutBaseMeasure(model)
     candidates = {"normal": model, "renamed": Renamed(3, 2, 1.5), "custom": custom, "poor": models.Normal(0, 1, 1)}
     comparison = troth.compare_models(past, candidates, troth.MultiDay(), split="blocks", folds=2)
@@ -230,7 +230,7 @@ def test_log_scores_compare_where_the_same_is_left_out(first: Any, second: Any, 
 
 
 def test_a_registered_family_is_fitted_and_tried_like_a_bundled_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    past = past_of(models.Normal(3, 2, 1.5), 4, days=30)
+    past = draw_history(models.Normal(3, 2, 1.5), 4, days=30)
     monkeypatch.setitem(models.FAMILIES, "Renamed", Renamed)
     learned: Any = troth.fit(past, "Renamed", noise=1.5)
     assert type(learned.model) is Renamed
@@ -250,13 +250,13 @@ def test_a_family_that_says_nothing_about_itself_is_undecided_and_not_fitted() -
     assert bare.sensitivity(3, [(bare, 2)]).reason == "no proof is known for Bare"
     assert bare.price_of_lying(3, [(bare, 2)]) is None
     assert bare.k_rank_condition([(bare, 2)]) is None
-    past = past_of(models.Normal(3, 2, 1.5), 4, days=30)
+    past = draw_history(models.Normal(3, 2, 1.5), 4, days=30)
     with pytest.raises(ParameterError, match="Bare has no initial_parameters, so its prior cannot be fitted"):
         Bare.fit(past)
 
 
 def test_missing_reports_are_left_out() -> None:
-    past = past_of(models.Bernoulli(2, 5), 3, days=40)
+    past = draw_history(models.Bernoulli(2, 5), 3, days=40)
     summaries = past.summaries.copy()
     gone = generator(8).random(summaries.shape[:2]) < 0.3
     summaries[gone] = 0
@@ -309,7 +309,7 @@ def test_what_cannot_be_fitted_is_refused(family: str, past: History, fixed: dic
 
 def test_a_fit_says_what_its_log_likelihood_leaves_out() -> None:
     """That of counts may lie above 0, because their factorials are left out."""
-    counts, binary = past_of(models.Poisson(4, 1), 3, days=40), binary_days(3, days=40)
+    counts, binary = draw_history(models.Poisson(4, 1), 3, days=40), binary_days(3, days=40)
     for fitted in (troth.fit(counts, types=2), models.Poisson.fit(counts)):
         title = str(fitted).split("\n")[0]
         assert "log-likelihood" in title

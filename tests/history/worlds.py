@@ -1,4 +1,4 @@
-"""Simulated histories from known models: day types, providers that differ, sizes that vary."""
+"""Histories drawn from known models: day types, providers that differ, sizes that vary."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ OFFSETS = np.array([0.15, -1.0, 0.9, 0.3, -0.5])
 
 
 def rates(providers: int) -> Any:
-    """Each provider's own rate on each type of day, ``(type, provider)``."""
+    """Return the rate of each provider on each type of day, ``(type, provider)``."""
     return 1 / (1 + np.exp(-(np.log(RATES / (1 - RATES))[:, None] + OFFSETS[:providers])))
 
 
 def binary_days(seed: int, days: int, providers: int = 5, sizes: tuple[int, int] = (10, 40)) -> History:
-    """Binary reports of random sizes: day types, and a rate of its own for each provider and type."""
+    """Draw binary reports of random sizes; rates depend on the type of day and the provider."""
     rng = generator(seed, 61)
     types = rng.choice(3, p=PRIOR, size=days)
     rows = rng.integers(*sizes, size=(days, providers))
@@ -31,13 +31,13 @@ def binary_days(seed: int, days: int, providers: int = 5, sizes: tuple[int, int]
     return from_summaries(Counts(2), np.stack([rows - ones, ones], axis=-1))
 
 
-def right_models(providers: int = 5) -> list[Any]:
-    """The models that `binary_days` are drawn from, one model per provider."""
+def binary_models(providers: int = 5) -> list[Any]:
+    """Return the models that `binary_days` draws from, one per provider."""
     return [models.Finite(PRIOR, np.stack([1 - p, p], axis=-1)) for p in rates(providers).T]
 
 
-def past_of(model: Any, seed: int, days: int, providers: int = 3, rows: int = 12) -> History:
-    """A history that is drawn from a model, all of whose rows are i.i.d. given the day's θ."""
+def draw_history(model: Any, seed: int, days: int, providers: int = 3, rows: int = 12) -> History:
+    """Draw a history from a model whose rows are i.i.d. given the day's θ."""
     rng = generator(seed, 62)
     theta = model.draw_parameters(rng, (days,))
     regression = hasattr(model, "precision")
@@ -64,7 +64,7 @@ DISPERSION = {"binary": 0.03, "categorical": 0.03, "count": 0.05, "real": 0.3}
 
 
 def true_models(outcome: str) -> list[Any]:
-    """Day types with a model for each provider: its own offset, and rows that move together more or less."""
+    """Return day-type models, one per provider, with their own offsets and dispersions."""
     offset = np.array([0.15, -1.0, 0.9, 0.3])[:, None]
     if outcome == "binary":
         means: Any = 1 / (1 + np.exp(-(np.array([-1.7, -0.6, 0.6]) + offset)))
@@ -84,14 +84,14 @@ def true_models(outcome: str) -> list[Any]:
 
 
 def dispersed_days(outcome: str, seed: int, days: int) -> History:
-    """A history that is drawn from `true_models`, with sizes that vary from day to day."""
+    """Draw a history from `true_models`, with sizes that vary from day to day."""
     rng = generator(seed, 63)
-    own = true_models(outcome)
-    types = own[0].draw_parameters(rng, (days,))
+    by_provider = true_models(outcome)
+    types = by_provider[0].draw_parameters(rng, (days,))
     rows = rng.integers(8, 30, size=(days, PROVIDERS))
-    reduction: Any = Moments((0.0,), squares=True) if outcome == "real" else own[0].reduction
+    reduction: Any = Moments((0.0,), squares=True) if outcome == "real" else by_provider[0].reduction
     summaries = np.zeros((days, PROVIDERS, reduction.width))
     for day, provider in np.ndindex(days, PROVIDERS):
-        data = own[provider].draw_data(rng, types[day], int(rows[day, provider]))
+        data = by_provider[provider].draw_data(rng, types[day], int(rows[day, provider]))
         summaries[day, provider] = reduction.of_rows(data[:, None])
     return from_summaries(reduction, summaries)

@@ -1,4 +1,4 @@
-"""Sample the posterior of the PyMC example and save it: how `posterior.nc` was made. Needs PyMC.
+"""Sample the posterior of the PyMC example and save it as `posterior.nc`. Needs PyMC.
 
 python tests/models/save_posterior.py
 """

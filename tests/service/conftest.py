@@ -1,4 +1,4 @@
-"""What the tests of the service share: databases, on both systems."""
+"""Fixtures of the tests of the service: databases of both systems, fast passwords and one event loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from troth.service import accounts
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_passwords() -> Iterator[None]:
-    """Let passwords take hardly any time; what they take for real is tested beside the other secrets."""
+    """Hash passwords quickly; real costs are tested in test_secrets."""
     with pytest.MonkeyPatch.context() as patch:
         quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
         patch.setattr(accounts, "_hasher", quick)
@@ -26,7 +26,7 @@ def quick_passwords() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_event_loop() -> Iterator[None]:
-    """Let all clients share a loop: to start one for each request takes longer than most requests."""
+    """Let all clients share an event loop: starting one takes longer than most requests."""
     with start_blocking_portal() as portal, pytest.MonkeyPatch.context() as patch:
         patch.setattr(TestClient, "portal", portal)
         yield
@@ -34,7 +34,7 @@ def one_event_loop() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:
-    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))  # where uploads wait to be read
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))  # the spool of uploads
     servers = Databases()
     yield servers
     servers.close()
@@ -47,7 +47,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def database(databases: Databases, kind: str) -> Iterator[str]:
-    """The address of a database with the schema in it, on each system."""
+    """The URL of a database with the schema, on each system."""
     url = databases.new(kind)
     yield url
     databases.give_back(url)

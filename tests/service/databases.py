@@ -1,4 +1,4 @@
-"""Databases to test with: SQLite in a file, and a PostgreSQL server of the tests' own, found, started and removed."""
+"""Databases for tests: SQLite files, and a temporary PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 _SETTINGS = {
     "listen_addresses": "",
     "max_connections": "200",
-    "fsync": "off",  # programs are killed here, never the machine
+    "fsync": "off",  # tests kill programs, never the machine
     "full_page_writes": "off",
     "log_min_messages": "fatal",
     "shared_buffers": "32MB",
@@ -37,23 +37,18 @@ _SETTINGS = {
 }
 
 
-def chiefly(kind: str) -> tuple[str, ...]:
-    """Return one system, for what takes long and sends no statements of its own; both in `make soak`."""
+def one_system(kind: str) -> tuple[str, ...]:
+    """Return one database system, for slow tests whose statements other tests run on both; both under `make soak`."""
     return KINDS if SOAK else (kind,)
 
 
 def in_turn(cases: Iterable[T]) -> list[tuple[str, T]]:
-    """Return cases with one system each, in turn; each with both in `make soak`."""
-    return [
-        (kind, case)
-        for place, case in enumerate(cases)
-        for turn, kind in enumerate(KINDS)
-        if SOAK or place % len(KINDS) == turn
-    ]
+    """Pair each case with one database system, alternating; with both under `make soak`."""
+    return [(kind, case) for i, case in enumerate(cases) for k, kind in enumerate(KINDS) if SOAK or i % len(KINDS) == k]
 
 
 def program(name: str) -> str:
-    """Return the path of one of PostgreSQL's programs; Debian keeps them off the path."""
+    """Return the path of a PostgreSQL program, which Debian does not put on the PATH."""
     program_path = shutil.which(name)
     if program_path is not None:
         return program_path
@@ -64,34 +59,34 @@ def program(name: str) -> str:
 
 
 class Databases:
-    """Makes databases, empty or with the schema in them, and removes them at the end."""
+    """Creates databases, empty or with the schema, and removes them at the end."""
 
     def __init__(self) -> None:
         memory = "/dev/shm"
         self.folder = Path(tempfile.mkdtemp(prefix="troth-test-", dir=memory if os.access(memory, os.W_OK) else None))
-        self.keys = self.folder / "keys"  # of every database: copies of one share its secrets
-        self._kept_keys: dict[Path, bytes] = {}
+        self.keys = self.folder / "keys"  # shared by all databases, so that copies have the same secrets
+        self._saved_keys: dict[Path, bytes] = {}
         os.environ["TROTH_KEYS"] = str(self.keys)
         self.server: Server | None = None
         self._numbers = count(1)
-        self._ready: dict[str, str] = {}
-        self._emptied: list[str] = []
+        self._templates: dict[str, str] = {}
+        self._empty_pool: list[str] = []
 
     def new(self, kind: str, *, empty: bool = False) -> str:
-        """Return the address of a new database."""
+        """Return the URL of a new database."""
         if empty:
             return self._new_empty(kind)
-        if kind == "postgresql" and self._emptied:
-            return self._emptied.pop()
-        if kind not in self._ready:
-            self._ready[kind] = self._new_empty(kind)
-            store = Store(self._ready[kind])
+        if kind == "postgresql" and self._empty_pool:
+            return self._empty_pool.pop()
+        if kind not in self._templates:
+            self._templates[kind] = self._new_empty(kind)
+            store = Store(self._templates[kind])
             migrate(store)
             store.close()
-        return self.copy(self._ready[kind])
+        return self.copy(self._templates[kind])
 
     def copy(self, url: str) -> str:
-        """Return the address of a copy of a database that nobody is connected to."""
+        """Return the URL of a copy of a database without connections."""
         if "://" in url:
             name = f"troth_{next(self._numbers)}"
             self._server().run(f"CREATE DATABASE {name} TEMPLATE {make_url(url).database}")
@@ -103,7 +98,7 @@ class Databases:
         return target
 
     def give_back(self, url: str) -> None:
-        """Let the next test that wants a database have this one, emptied, which is much faster than another one."""
+        """Empty a database for reuse by another test, which is much faster than creating one."""
         if "://" not in url:
             self.remove(url)
             return
@@ -116,13 +111,13 @@ class Databases:
         with psycopg.connect(url) as connection:
             connection.execute("; ".join(steps).encode())
         store = Store(url)
-        shutil.rmtree(store.spool, ignore_errors=True)  # uploads that were still waiting
+        shutil.rmtree(store.spool, ignore_errors=True)  # unread uploads
         store.close()
-        self._emptied.append(url)
+        self._empty_pool.append(url)
 
     def keep(self, url: str) -> None:
-        """Note what a database and the folder of keys hold, to `restore` it."""
-        self._kept_keys = {path: path.read_bytes() for path in self.keys.glob("*")}
+        """Save the contents of a database and of the folder of keys for `restore`."""
+        self._saved_keys = {path: path.read_bytes() for path in self.keys.glob("*")}
         if "://" in url:
             with psycopg.connect(url) as connection:
                 connection.execute("CREATE SCHEMA kept")
@@ -132,10 +127,10 @@ class Databases:
         shutil.copy(url, url + ".kept")
 
     def restore(self, url: str, *, keys: bool = True) -> None:
-        """Make a database, and the folder of keys, hold again what was noted, which is faster than another copy."""
+        """Restore what `keep` saved, which is faster than another copy."""
         if keys:
             self.forget_heads()
-        for path, content in self._kept_keys.items() if keys else ():
+        for path, content in self._saved_keys.items() if keys else ():
             path.write_bytes(content)
         if "://" in url:
             steps = ["SET session_replication_role = replica", f"TRUNCATE {', '.join(_tables())}"]
@@ -148,12 +143,12 @@ class Databases:
         shutil.copy(url + ".kept", url)
 
     def forget_heads(self) -> None:
-        """Remove all signed heads, so that a copy of a database whose original was paid can be paid too."""
+        """Remove all signed heads, so that a copy of a paid database can be paid too."""
         for path in self.keys.glob("*.heads.jsonl"):
             path.unlink()
 
     def remove(self, url: str) -> None:
-        """Remove a database, whoever is connected to it."""
+        """Remove a database in spite of open connections."""
         if "://" in url:
             self._server().run(f"DROP DATABASE IF EXISTS {make_url(url).database} WITH (FORCE)")
             return
@@ -183,7 +178,7 @@ class Databases:
 
 
 class Server:
-    """A PostgreSQL server that listens on a socket in a folder of its own."""
+    """A PostgreSQL server that listens on a socket in a temporary folder."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="troth-pg-"))
@@ -201,16 +196,16 @@ class Server:
         self._wait()
 
     def url(self, database: str) -> str:
-        """Return the address of one of its databases."""
+        """Return the URL of one of its databases."""
         return f"postgresql://troth@/{database}?host={self.folder}"
 
     def run(self, statement: str) -> None:
-        """Run a statement that takes no transaction."""
+        """Run a statement outside a transaction."""
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(statement.encode())
 
     def stop(self) -> None:
-        """Stop and remove everything."""
+        """Stop the server and remove its folder."""
         self.process.send_signal(signal.SIGINT)
         try:
             self.process.wait(20)
@@ -248,7 +243,7 @@ def _tables() -> list[str]:
 
 @contextmanager
 def opened(url: str) -> Iterator[Store]:
-    """Open a database with connections of its own."""
+    """Open a database, and close it at the end."""
     store = Store(url)
     try:
         yield store
@@ -256,8 +251,8 @@ def opened(url: str) -> Iterator[Store]:
         store.close()
 
 
-def gone(process: subprocess.Popen[bytes]) -> None:
-    """End a process of the tests' own, if it has not ended."""
+def kill_process(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that a test started, unless it has ended, and wait for it."""
     with suppress(ProcessLookupError):
         process.kill()
     process.wait()

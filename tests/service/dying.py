@@ -1,7 +1,7 @@
-"""A program that dies at a chosen moment: it answers one request and kills itself at the k-th touch of the database.
+"""A service that kills itself at the k-th access to the database while it answers a request.
 
-It reads lines of JSON, forks for each, and writes what the child could still acknowledge. The parent has no threads
-and no connections, so that forking is safe, and imports everything once, so that it is fast.
+The program reads lines of JSON, forks a child for each, and writes the answer, if the child lived to give one. The
+parent has no threads and no connections, so that forking is safe, and imports everything once, so that it is fast.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from registry import SOAK
 
 
 class Dying:
-    """The program, as tests speak to it."""
+    """A client of this program."""
 
     def __init__(self) -> None:
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -31,14 +31,15 @@ class Dying:
         )
 
     def ask(self, url: str, path: str, headers: dict[str, str], body: Any, dies_at: int | None) -> dict[str, Any]:
-        """Send a request to a service that dies at the k-th touch; return its answer, if it came to one, and touches.
+        """Send a request to a service that dies at access number ``dies_at``, and return what it answered.
 
-        The answer has ``status`` and ``body`` if the request was acknowledged, and ``touches`` if nobody died.
+        ``died`` says whether it died. If it did not, there are also ``status``, ``body`` and ``touches``, the number of
+        accesses.
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        order = {"url": url, "path": path, "headers": headers, "body": body, "dies_at": dies_at}
-        self.process.stdin.write(json.dumps(order).encode() + b"\n")
+        request = {"url": url, "path": path, "headers": headers, "body": body, "dies_at": dies_at}
+        self.process.stdin.write(json.dumps(request).encode() + b"\n")
         self.process.stdin.flush()
         answer: dict[str, Any] = json.loads(self.process.stdout.readline())
         return answer
@@ -52,10 +53,10 @@ class Dying:
 
 
 def listen_and_die(engine: Any, dies_at: int | None) -> list[int]:
-    """Count touches of the database: before each statement, before and after each commit; die at one of them.
+    """Count accesses to the database, and die at one of them: before each write, and before and after each commit.
 
-    Reading changes nothing, so a death before a statement that writes stands for those before the reads that precede
-    it; `make soak` dies at these too.
+    Reads change nothing, so a death before a write stands for deaths before the reads that precede it. Under
+    `make soak` reads count too.
     """
     from sqlalchemy import event
 
@@ -82,32 +83,32 @@ def listen_and_die(engine: Any, dies_at: int | None) -> list[int]:
     return touches
 
 
-def _live(app: Any, order: dict[str, Any]) -> dict[str, Any]:
+def _answer(app: Any, request: dict[str, Any]) -> dict[str, Any]:
     from fastapi.testclient import TestClient
 
     from troth.service.store import Store
 
-    store = app.state.store = Store(order["url"])
+    store = app.state.store = Store(request["url"])
     with store.read():
-        pass  # connected: what follows is the request's own
-    touches = listen_and_die(store.engine, order["dies_at"])
-    answer = TestClient(app).post(order["path"], json=order["body"], headers=order["headers"])
+        pass  # connect now, so that only accesses of the request are counted
+    touches = listen_and_die(store.engine, request["dies_at"])
+    answer = TestClient(app).post(request["path"], json=request["body"], headers=request["headers"])
     return {"status": answer.status_code, "body": answer.text, "touches": touches[0]}
 
 
-def _warm(app: Any, order: dict[str, Any]) -> None:
-    """Do what only the first request to a route takes time for, and leave no thread and no connection behind."""
+def _warm_up(app: Any, request: dict[str, Any]) -> None:
+    """Send a first request to a route, which is slow, and leave no thread and no connection behind."""
     from fastapi.testclient import TestClient
 
     from troth.service.store import Store
 
     with tempfile.TemporaryDirectory() as folder:
         app.state.store = Store(str(Path(folder) / "none.db"))
-        assert TestClient(app).post(order["path"], json=order["body"]).status_code == 401
+        assert TestClient(app).post(request["path"], json=request["body"]).status_code == 401
         app.state.store.close()
-    patience = time.monotonic() + 60
-    while threading.active_count() > 1 and time.monotonic() < patience:
-        time.sleep(0.01)  # the client's threads end in their own time
+    deadline = time.monotonic() + 60
+    while threading.active_count() > 1 and time.monotonic() < deadline:
+        time.sleep(0.01)  # until the client's threads end
     assert threading.active_count() == 1
 
 
@@ -121,7 +122,7 @@ def main() -> None:
     uploads.__dict__.update(was_tried=lambda *_: True, check_bounded=lambda *_: None)
 
     def pay_here(campaign: Any, reports: Any, ledger: Any, **options: Any) -> Paid:
-        """Pay in this process: another one would take long to start for each death."""
+        """Pay in this process, because starting another for each death would be slow."""
         if campaign.task is None:
             return Paid(pay_rounds(campaign, reports, ledger, **options), None)
         return Paid([None], pay_task_reports(campaign, reports, ledger, secret=options["secret"]))
@@ -133,16 +134,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         app = create_app(Settings(str(Path(folder) / "empty.db"), tick=0, hosts=("testserver",)))
         app.state.store.close()
-    warm = ""
+    warm_path = ""
     for line in sys.stdin.buffer:
-        if json.loads(line)["path"] != warm:
-            warm = json.loads(line)["path"]
-            _warm(app, json.loads(line))
+        request = json.loads(line)
+        if request["path"] != warm_path:
+            warm_path = request["path"]
+            _warm_up(app, request)
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
             os.close(reading)
-            os.write(writing, json.dumps(_live(app, json.loads(line))).encode())
+            os.write(writing, json.dumps(_answer(app, request)).encode())
             os._exit(0)
         os.close(writing)
         with os.fdopen(reading, "rb") as pipe:

@@ -1,4 +1,4 @@
-"""Files that must be refused: each with a status, and what the message must say."""
+"""Invalid files: each with the status and a pattern of the message with which the service rejects it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Case:
 
 @cache
 def campaigns() -> dict[str, Campaign]:
-    """Campaigns of several families, whose provider is Ash."""
+    """Return campaigns of several families with the provider Ash."""
     money = {"name": "clinics", "budget": "1000.00"}
     who = {"provider": "clinic"}
     bernoulli = {"family": "Bernoulli", "columns": ["improved"], "prior": {"alpha": 1, "beta": 1}}
@@ -133,12 +133,12 @@ def daily(*days: dict[str, Any], **changes: Any) -> bytes:
     return statistics(rows=..., summary=..., days=list(days), **changes)
 
 
-def footer_lies(data: bytes, old: int, new: int) -> bytes:
-    """Change a count in a Parquet footer, in as many bytes as it had."""
+def change_footer(data: bytes, old: int, new: int) -> bytes:
+    """Replace a count in a Parquet footer by one of the same length in bytes."""
     start = len(data) - 8 - struct.unpack("<I", data[-8:-4])[0]
-    footer, was = data[start:-8], _varint(old)
-    assert was in footer
-    return data[:start] + footer.replace(was, _varint(new, len(was))) + data[-8:]
+    footer, encoded = data[start:-8], _varint(old)
+    assert encoded in footer
+    return data[:start] + footer.replace(encoded, _varint(new, len(encoded))) + data[-8:]
 
 
 def _varint(number: int, width: int = 0) -> bytes:
@@ -158,8 +158,8 @@ def many_rows(groups: int = 40, rows: int = 1_000_000) -> bytes:
     return sink.getvalue()
 
 
-def told_wrong(rows: int, told: int) -> bytes:
-    return footer_lies(many_rows(1, rows), rows, told)
+def wrong_row_count(rows: int, declared: int) -> bytes:
+    return change_footer(many_rows(1, rows), rows, declared)
 
 
 def long_names() -> bytes:
@@ -223,7 +223,7 @@ def _names() -> Iterator[Case]:
 def _disguises() -> Iterator[Case]:
     inside = archive("rows.csv", GOOD_CSV)
     table = binary(3)
-    for what, data, said in (
+    for what, data, says in (
         ("zip", inside, "ZIP archive"),
         ("parquet", parquet(table), "Parquet file"),
         ("arrow", arrow(table), "Arrow file"),
@@ -234,7 +234,7 @@ def _disguises() -> Iterator[Case]:
     ):
         for suffix in ("csv", "jsonl", "parquet", "arrow", "json"):
             if suffix != what:
-                yield Case(f"{what} named {suffix}", "bernoulli", f"rows.{suffix}", data, 415, said)
+                yield Case(f"{what} named {suffix}", "bernoulli", f"rows.{suffix}", data, 415, says)
     for name in ("m.xlsx", "m.XLS", "m.ods"):
         yield Case(
             f"sheet named {name}",
@@ -312,7 +312,7 @@ def _csv() -> Iterator[Case]:
 
 
 def _cells() -> Iterator[Case]:
-    """One wrong value each, among others that are right."""
+    """Files with one invalid value among valid ones."""
     bad: dict[tuple[str, str, str], dict[str, str]] = {
         ("bernoulli", "improved", "1"): {
             "2": "not a whole number from 0 to 1",
@@ -440,8 +440,8 @@ def _parquet() -> Iterator[Case]:
     good = parquet(binary())
     size = struct.unpack("<I", good[-8:-4])[0]
     for name, data in {
-        "only the sign": b"PAR1",
-        "only two signs": b"PAR1PAR1",
+        "only the magic bytes": b"PAR1",
+        "only magic bytes at both ends": b"PAR1PAR1",
         "no footer": b"PAR1" + bytes(8) + b"PAR1",
         "footer too long": good[:-8] + struct.pack("<I", 2**31) + b"PAR1",
         "footer of everything": good[:-8] + struct.pack("<I", len(good)) + b"PAR1",
@@ -451,7 +451,7 @@ def _parquet() -> Iterator[Case]:
         "encrypted": good[:-4] + b"PARE",
         "no end": good[:-4],
         "data of zeros": good[:4] + bytes(len(good) - size - 12) + good[-8 - size :],
-        "more rows told": footer_lies(good, 400, 404),
+        "more rows declared": change_footer(good, 400, 404),
     }.items():
         yield Case(f"parquet, {name}", "bernoulli", "rows.parquet", data, 422, "rows.parquet")
     text = parquet(pa.table({"label": ["cat", "cow"]}))
@@ -470,8 +470,8 @@ def _arrow() -> Iterator[Case]:
             for new in news:
                 lie = data.replace(struct.pack("<q", old), struct.pack("<q", new))
                 assert lie != data
-                yield Case(f"arrow {kind}, {old} told as {new}", "bernoulli", "rows.arrow", lie, 422, "rows.arrow")
-    yield Case("arrow, only the sign", "bernoulli", "rows.arrow", b"ARROW1\0\0", 422, CANNOT)
+                yield Case(f"arrow {kind}, {old} declared as {new}", "bernoulli", "rows.arrow", lie, 422, "rows.arrow")
+    yield Case("arrow, only the magic bytes", "bernoulli", "rows.arrow", b"ARROW1\0\0", 422, CANNOT)
     yield Case("arrow, zeros", "bernoulli", "rows.arrow", bytes(64), 422, "rows.arrow")
     yield Case("arrow, ones", "bernoulli", "rows.arrow", b"\xff" * 64, 422, CANNOT)
     yield Case("arrow, message of 2 GB", "bernoulli", "rows.arrow", struct.pack("<iI", -1, 2**31 - 1), 422, CANNOT)
@@ -481,11 +481,11 @@ def _compressed() -> Iterator[Case]:
     rng = generator(8)
     text = b"improved\n" + b"".join(b"%d\n" % x for x in rng.integers(0, 2, 3000))
     for suffix, codec in (("gz", "gzip"), ("bz2", "bz2"), ("zst", "zstd"), ("lz4", "lz4")):
-        whole = pa.compress(text, codec, asbytes=True) if codec != "bz2" else _bz2(text)
+        compressed = pa.compress(text, codec, asbytes=True) if codec != "bz2" else _bz2(text)
         for part in (0.1, 0.5, 0.9):
-            data = whole[: int(part * len(whole))]
-            yield Case(f"{suffix}, {part:.0%} of it", "bernoulli", f"rows.csv.{suffix}", data, 422, CANNOT)
-        yield Case(f"{suffix}, junk", "bernoulli", f"rows.csv.{suffix}", whole[:4] + bytes(200), 422, CANNOT)
+            data = compressed[: int(part * len(compressed))]
+            yield Case(f"{suffix}, first {part:.0%}", "bernoulli", f"rows.csv.{suffix}", data, 422, CANNOT)
+        yield Case(f"{suffix}, junk", "bernoulli", f"rows.csv.{suffix}", compressed[:4] + bytes(200), 422, CANNOT)
     good = gzip.compress(text)
     wrong = bytearray(good)
     wrong[-6] ^= 1
@@ -524,10 +524,10 @@ def _statistics() -> Iterator[Case]:
         ("rows true", {"rows": True}, "rows must be"),
         ("rows text", {"rows": "4"}, "rows must be"),
         ("rows half", {"rows": 4.5}, "rows must be"),
-        ("rows whole but a fraction", {"rows": 4.0}, "rows must be"),
+        ("rows an integral float", {"rows": 4.0}, "rows must be"),
         ("rows negative", {"rows": -4}, "rows must be"),
         ("rows zero", {"rows": 0, "summary": [0, 0]}, "no rows"),
-        ("rows wrong", {"rows": 5}, "rows is 5"),
+        ("rows incorrect", {"rows": 5}, "rows is 5"),
         ("rows huge", {"rows": 10**30}, "rows"),
         ("no statistics", {"summary": ...}, "list of numbers"),
         ("statistics none", {"summary": None}, "list of numbers"),
@@ -584,7 +584,7 @@ def _statistics() -> Iterator[Case]:
 
 
 def _cut_and_broken() -> Iterator[Case]:
-    """Files cut off, and footers and heads overwritten, at places that a seed draws."""
+    """Files that are truncated or overwritten at seeded random positions."""
     table = binary(300, 2)
     files = {"parquet": parquet(table), "arrow": arrow(table), "jsonl": _lines(table)}
     for kind, data in files.items():
@@ -603,11 +603,11 @@ def _cut_and_broken() -> Iterator[Case]:
     for seed in range(8):
         rng = generator(seed, 2)
         lines = _lines(table).splitlines()
-        place = int(rng.integers(len(lines)))
-        at = [i for i, sign in enumerate(lines[place]) if chr(sign) in '{}":,'][int(rng.integers(1, 8))]
-        lines[place] = lines[place][:at] + lines[place][at + 1 :]
+        row = int(rng.integers(len(lines)))
+        position = [i for i, byte in enumerate(lines[row]) if chr(byte) in '{}":,'][int(rng.integers(1, 8))]
+        lines[row] = lines[row][:position] + lines[row][position + 1 :]
         broken = b"\n".join(lines)
-        yield Case(f"jsonl, a sign less {seed}", "bernoulli", "rows.jsonl", broken, 422, ".")
+        yield Case(f"jsonl, without a character {seed}", "bernoulli", "rows.jsonl", broken, 422, ".")
     for seed in range(8):
         rng = generator(seed, 3)
         values = [str(x) for x in rng.integers(0, 2, 200)]
@@ -635,23 +635,23 @@ def _bombs() -> Iterator[Case]:
         return Case(f"bomb, {name}", campaign, file, data, status, says, limits)
 
     yield bomb("40 million rows of Parquet", "rows.parquet", many_rows, 413, "more than 2,000,000 values")
-    for rows, told, status, says in (
+    for rows, declared, status, says in (
         (20_000_000, 8, 413, "more than 2,000,000 values"),
         (900_000, 950_000, 422, "declares 950,000 rows, but has 900,000"),
     ):
-        make = partial(told_wrong, rows, told)
-        yield bomb(f"{rows} rows of Parquet told as {told}", "rows.parquet", make, status, says)
+        make = partial(wrong_row_count, rows, declared)
+        yield bomb(f"{rows} rows of Parquet declared as {declared}", "rows.parquet", make, status, says)
     long = pa.array(["0" * 1_000_000]).dictionary_encode()
-    many = pa.DictionaryArray.from_arrays(pa.array(np.zeros(20_000, np.int32)), long.dictionary)
+    texts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(20_000, np.int32)), long.dictionary)
     as_text = {"use_dictionary": True, "compression": "zstd"}
     numbers = pa.array(np.zeros(20_000, np.int8))
-    text = parquet(pa.table({"improved": many}), **as_text)
+    text = parquet(pa.table({"improved": texts}), **as_text)
     yield bomb("20 GB of text for numbers", "rows.parquet", text, 422, "type dictionary<values=string")
-    text = parquet(pa.table({"label": many}), **as_text)
+    text = parquet(pa.table({"label": texts}), **as_text)
     yield bomb("20 GB of text for labels", "rows.parquet", text, 422, "not among the categories", "labels")
-    text = parquet(pa.table({"clinic": many, "improved": numbers}), **as_text)
+    text = parquet(pa.table({"clinic": texts, "improved": numbers}), **as_text)
     yield bomb("20 GB of text for a provider", "rows.parquet", text, 422, "not 'Ash'")
-    text = parquet(pa.table({"other": many, "improved": pa.array(np.full(20_000, 2, np.int8))}), **as_text)
+    text = parquet(pa.table({"other": texts, "improved": pa.array(np.full(20_000, 2, np.int8))}), **as_text)
     yield bomb("20 GB of text that is not read", "rows.parquet", text, 422, "whole number from 0 to 1")
     yield bomb("240 MB of names", "rows.parquet", long_names, 422, "more than 0.188 GB of memory", limits=TIGHT)
     member = gzip.compress(b"1\n" * 3_000_000)

@@ -1,4 +1,4 @@
-"""Tasks that a sandbox must end, or that look around in it."""
+"""Tasks that a sandbox must stop, or that inspect it from inside."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ move_mount 429 429, fsopen 430 430, sendmsg 46 211, sendmmsg 307 269, recvmsg 47
 
 
 def _call(name: str, *arguments: int | bytes) -> None:
-    """Make a system call that Python has no function for."""
+    """Make a system call for which Python has no function."""
     column = list(confinement.CALLS).index(platform.machine())
     numbers = {entry.split()[0]: int(entry.split()[1 + column]) for entry in _NUMBERS.replace("\n", " ").split(",")}
     _call_number(numbers[name], *arguments)
@@ -86,26 +86,26 @@ def _call_number(number: int, *arguments: int | bytes) -> None:
 
 
 def unlisted_calls(highest: int) -> list[list[int]]:
-    """Return the calls, and how they fail, that are not on the list and do not fail as refused."""
-    allowed, surprising = set(confinement.CALLS[platform.machine()].values()), []
-    for number in set(range(highest)) - allowed - {335, 336}:  # the kernel never filters these, which are for probes
+    """Return the system calls that are not on the list but do not fail with EPERM, with their errors."""
+    allowed, unexpected = set(confinement.CALLS[platform.machine()].values()), []
+    for number in set(range(highest)) - allowed - {335, 336}:  # uprobes, which the kernel never filters
         try:
             _call_number(number, -1, -1, -1, -1, -1, -1)
         except OSError as error:
             if error.errno != errno.EPERM:
-                surprising.append([number, error.errno or 0])
+                unexpected.append([number, error.errno or 0])
         else:
-            surprising.append([number, 0])
-    return surprising
+            unexpected.append([number, 0])
+    return unexpected
 
 
 def readable(paths: list[str]) -> list[str]:
-    """Return those of some files that can be read."""
+    """Return the paths that can be read."""
     return [path for path in paths if not _fails(Path(path).read_bytes)]
 
 
 def _fails(attempt: Callable[[], Any]) -> str:
-    """Return how an attempt fails, or nothing."""
+    """Return the name of the exception that an attempt raises, or an empty string."""
     try:
         attempt()
     except BaseException as error:
@@ -114,7 +114,7 @@ def _fails(attempt: Callable[[], Any]) -> str:
 
 
 def attack(path: str, database: str, server: int, port: int) -> dict[str, str]:
-    """Try everything that a payload might want, and return how each attempt went."""
+    """Try everything that a malicious file might do, and return the outcome of each attempt."""
     beside, handle = f"{database}.new", os.open(path, os.O_RDONLY)
     attempts: dict[str, Callable[[], Any]] = {
         "read the file": Path(path).read_bytes,

@@ -1,4 +1,4 @@
-"""The service as it is started for real, in processes of its own, and many people who speak to it at once."""
+"""A service that runs in its own processes, and concurrent clients."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from service.databases import gone
+from service.databases import kill_process
 
 _Item = TypeVar("_Item")
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 class Answer(NamedTuple):
-    """What a service answered."""
+    """The answer of a service."""
 
     status: int
     body: bytes
@@ -56,7 +56,7 @@ class Served:
                 answer = connection.getresponse()
                 return Answer(answer.status, answer.read())
             except (http.client.RemoteDisconnected, ConnectionError):
-                connection.close()  # a connection that was kept too long; the server never saw the request
+                connection.close()  # the server had closed the idle connection and never saw the request
                 self._local.connection = None
                 if last:
                     raise
@@ -78,7 +78,7 @@ def free_port() -> int:
 
 @contextmanager
 def serving(url: str, folder: Path, *, workers: int = 1) -> Iterator[Served]:
-    """Start ``troth serve`` on a database, and end it."""
+    """Run ``troth serve`` on a database."""
     port, log = free_port(), folder / "service.log"
     command = ["-c", "from troth.cli import main; main()", "serve", "--database", url]
     options = ["--port", str(port), "--workers", str(workers)]
@@ -102,21 +102,21 @@ def serving(url: str, folder: Path, *, workers: int = 1) -> Iterator[Served]:
         assert process.wait(60) in (0, -15)
     finally:
         served.close()
-        process.terminate()  # so that it ends its workers, after a failure too
+        process.terminate()  # stops its workers, also after a failure
         with suppress(subprocess.TimeoutExpired):
             process.wait(30)
-        gone(process)
+        kill_process(process)
 
 
-def at_once(deed: Callable[[_Item], _Found], items: Sequence[_Item], people: int) -> list[_Found]:
-    """Have people do things at the same time, and return what they found in the order of the things."""
-    with ThreadPoolExecutor(people) as pool:
-        return list(pool.map(deed, items))
+def concurrently(call: Callable[[_Item], _Result], items: Sequence[_Item], threads: int) -> list[_Result]:
+    """Call a function on items from several threads, and return the results in the order of the items."""
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(call, items))
 
 
-def until(happens: Callable[[], Any], seconds: float = 60.0) -> None:
-    """Wait for something that happens in its own time, and fail if it does not."""
+def until(condition: Callable[[], Any], seconds: float = 60.0) -> None:
+    """Wait until a condition holds, and fail if it does not in time."""
     deadline = time.monotonic() + seconds
-    while not happens():
+    while not condition():
         assert time.monotonic() < deadline, f"it did not happen within {seconds} seconds"
         time.sleep(0.03)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from registry import SOAK
-from service.databases import chiefly, opened
+from service.databases import one_system, opened
 from service.world import make_world, payments_of
 from troth.campaigns import tasks as task_campaigns
 from troth.campaigns.records.ledger import Ledger
@@ -283,7 +283,7 @@ def test_of_many_tasks_the_largest_are_tried(tmp_path: Path, monkeypatch: pytest
         assert sent(campaign, tmp_path, "Ash", table, "parquet", tried=False).report.rows == tasks
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 def test_a_file_with_labels_and_levels_arrives_through_the_api_and_is_shown(database: str) -> None:
     terms, tables = example("LogisticRegression")
     terms = {part: table for part, table in terms.items() if part != "data"}

@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select, text, update
 
-from service.databases import chiefly, in_turn, opened
+from service.databases import in_turn, one_system, opened
 from service.test_ledger import disarm
 from service.world import World, make_world, payments_of, statistics
 from troth.service import settlement
@@ -77,7 +77,7 @@ def test_nothing_is_confirmed_after_the_deadline(database: str) -> None:
         assert world.reports() == {}
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 def test_the_services_own_clock_ticks(database: str) -> None:
     with opened(database) as store:
         world = make_world(store, opened=False)
@@ -105,7 +105,7 @@ def test_what_a_death_left_closed_is_settled_by_the_clock(database: str) -> None
         assert len(payments_of(store, world.campaign)) == 3
 
 
-@pytest.mark.parametrize("kind", chiefly("postgresql"))
+@pytest.mark.parametrize("kind", one_system("postgresql"))
 def test_a_broken_campaign_does_not_keep_others_waiting(database: str) -> None:
     with opened(database) as store:
         worlds = [

@@ -13,7 +13,7 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from service.databases import in_turn, opened
-from service.serving import at_once
+from service.serving import concurrently
 from service.world import TERMS, World, make_world, statistics
 from troth.operations import OPERATIONS
 from troth.service.api import mounted
@@ -172,7 +172,7 @@ def test_the_same_key_at_the_same_moment_is_done_once(database: str, route: str)
             return post(world, case, "key", case[2])
 
         before = counted(world)
-        answers = at_once(asking, range(4), 4)
+        answers = concurrently(asking, range(4), 4)
         assert {answer.status_code for answer in answers} <= {200, 201}, [answer.text for answer in answers]
         assert len({answer.content for answer in answers}) == 1
         grown = {name: more - before[name] for name, more in counted(world).items() if more != before[name]}
@@ -232,7 +232,7 @@ def test_without_a_key_the_constraint_guards(database: str) -> None:
             path = confirm.format(submission if number % 2 else other)
             return int(world.client().post(path, json={}, headers=world.headers("Ash")).status_code)
 
-        outcomes = at_once(asking, range(4), 4)
+        outcomes = concurrently(asking, range(4), 4)
         assert set(outcomes) == {200, 409}
         assert len(world.reports()) == 1
         values = {"campaign": world.campaign, "round": world.round().id, "member": world.members["Ash"]}

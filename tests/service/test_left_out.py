@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from service.databases import chiefly, opened
+from service.databases import one_system, opened
 from service.test_pages import Browser
 from service.test_tasks import TERMS as PETS
 from service.test_tasks import WORKERS, as_csv, crowd
@@ -23,7 +23,7 @@ from troth.service import accounts, campaigns
 from troth.service.access import COOKIE
 from troth.service.ledgers import load_ledger
 
-pytestmark = pytest.mark.parametrize("kind", chiefly("sqlite"))
+pytestmark = pytest.mark.parametrize("kind", one_system("sqlite"))
 NAMES = ("Ash", "Birch", "Elm")
 DROPS = {**TERMS, "data": {"missing": "drop", "provider": "clinic"}}
 FOUR, ONE = "4 rows without a value are left out", "1 row without a provider is left out"

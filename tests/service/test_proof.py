@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import select, update
 
 from campaigns.shop import run
-from service.databases import Databases, chiefly, opened
+from service.databases import Databases, one_system, opened
 from service.test_ledger import disarm, read_lines, write_lines
 from service.world import TERMS, World, dump, make_world
 from troth.campaigns.records import merkle
@@ -344,7 +344,7 @@ def test_a_forged_history_is_found(world: World) -> None:
     assert "signed" in answer["problem"]
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 def test_a_restored_copy_pays_no_other_reports_with_a_secret_that_is_known(
     databases: Databases, database: str, kind: str
 ) -> None:
@@ -403,7 +403,7 @@ def test_heads_continue_each_other_and_a_new_epoch_is_seen(world: World) -> None
         check_head(head, {**forged, "proof": later["proof"]})
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 def test_providers_see_a_head_up_to_the_first_round_that_is_not_published(database: str) -> None:
     """A later round that is published does not disclose the lines of one before it."""
     with opened(database) as store:
@@ -568,7 +568,7 @@ def test_where_the_order_counts_a_provider_sees_its_place_alone(database: str) -
         assert "log PMI" not in json.dumps(mine["steps"])
 
 
-@pytest.mark.parametrize("kind", chiefly("postgresql"))
+@pytest.mark.parametrize("kind", one_system("postgresql"))
 def test_a_round_that_waits_for_two_days_is_checked_with_their_roots(database: str) -> None:
     rule = {"rule": "LineUp", "rivals": 2, "decoys": 2, "source": "days"}
     with opened(database) as store:

@@ -14,8 +14,8 @@ import pytest
 from sqlalchemy import update
 
 from registry import SOAK
-from service.databases import chiefly, opened
-from service.serving import Answer, Served, at_once, serving, until
+from service.databases import one_system, opened
+from service.serving import Answer, Served, concurrently, serving, until
 from service.world import World, make_world, payments_of, read_statistics, statistics
 from troth.service import accounts, rounds, settlement
 from troth.service.errors import ConflictError, RateLimitError
@@ -96,9 +96,9 @@ def test_many_report_once_and_one_close_pays(database: str) -> None:
         def closing(_: Any) -> bool:
             return settlement.close_round(store, world.analyst, world.campaign, 1, anyway=True)
 
-        outcomes = at_once(reporting, [(name, turn) for name in names for turn in range(TIMES)], PEOPLE)
+        outcomes = concurrently(reporting, [(name, turn) for name in names for turn in range(TIMES)], PEOPLE)
         assert sorted(name for name in outcomes if name is not None) == names
-        assert sorted(at_once(closing, range(CLOSERS), CLOSERS)) == [False] * (CLOSERS - 1) + [True]
+        assert sorted(concurrently(closing, range(CLOSERS), CLOSERS)) == [False] * (CLOSERS - 1) + [True]
         payments = payments_of(store, world.campaign)
         assert sorted(provider for _, provider in payments) == names
         assert 0 < sum(payments.values()) <= 1000_00
@@ -133,12 +133,12 @@ def test_a_close_comes_through_while_reports_keep_coming(database: str) -> None:
 
         closer = threading.Thread(target=closing)
         closer.start()
-        sent = at_once(reporting, names, PEOPLE)
+        sent = concurrently(reporting, names, PEOPLE)
         closer.join()
         assert -1 not in sent, "everybody could send all they had before the round closed"
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 @pytest.mark.parametrize("workers", [1, 2] if SOAK else [2])
 def test_who_reports_and_closes_at_once_over_http(database: str, tmp_path: Path, workers: int) -> None:
     """In one campaign they close when all have reported; in another they close while reports come in."""
@@ -156,8 +156,8 @@ def test_who_reports_and_closes_at_once_over_http(database: str, tmp_path: Path,
 def _each_reports_once_and_one_close_pays(served: Served, world: World) -> None:
     names = [*world.providers]
     turns = [(name, turn) for name in names for turn in range(TIMES)]
-    outcomes = at_once(lambda item: report_to(served, world, *item), turns, PEOPLE)
-    closed = at_once(lambda _: close(served, world), range(CLOSERS), CLOSERS)
+    outcomes = concurrently(lambda item: report_to(served, world, *item), turns, PEOPLE)
+    closed = concurrently(lambda _: close(served, world), range(CLOSERS), CLOSERS)
     assert {answer.status for _, answer in outcomes} == {200, 409}
     assert sorted(name for name, answer in outcomes if answer.status == 200) == names
     assert {answer.status for answer in closed} == {200}
@@ -195,7 +195,7 @@ def _what_was_confirmed_before_the_close_is_paid(served: Served, world: World) -
     threads = [threading.Thread(target=closing) for _ in range(CLOSERS)]
     for thread in threads:
         thread.start()
-    outcomes = at_once(reporting, [(name, turn) for name in names[2:] for turn in range(TIMES)], PEOPLE)
+    outcomes = concurrently(reporting, [(name, turn) for name in names[2:] for turn in range(TIMES)], PEOPLE)
     for thread in threads:
         thread.join()
     assert set(outcomes) <= {200, 409}

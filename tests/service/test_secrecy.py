@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import event, update
 
 from registry import SOAK
-from service.databases import Databases, chiefly, in_turn, opened
+from service.databases import Databases, in_turn, one_system, opened
 from service.world import World, make_world, statistics
 from troth.campaigns.terms import Campaign
 from troth.service import accounts, views
@@ -171,7 +171,7 @@ def test_naming_a_peer_is_refused_like_naming_nobody(databases: Databases, kind:
     assert (there.status, there.statements) == (none.status, none.statements)
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 def test_a_view_that_counts_would_be_seen(databases: Databases, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even one that does not show what it counts: a provider would wait for it."""
     original = views.joined_rounds

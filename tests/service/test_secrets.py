@@ -14,8 +14,8 @@ from fastapi.testclient import TestClient
 from sqlalchemy import event, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from service.databases import chiefly, opened
-from service.serving import at_once
+from service.databases import one_system, opened
+from service.serving import concurrently
 from service.world import TERMS, World, dump, make_world
 from troth.operations import SCOPES
 from troth.service import accounts, campaigns, serve
@@ -162,7 +162,7 @@ def with_password(store: Store) -> World:
     return world
 
 
-@pytest.mark.parametrize("kind", chiefly("postgresql"))
+@pytest.mark.parametrize("kind", one_system("postgresql"))
 def test_the_eleventh_attempt_waits(database: str) -> None:
     with opened(database) as store:
         world = with_password(store)
@@ -175,7 +175,7 @@ def test_the_eleventh_attempt_waits(database: str) -> None:
         assert try_to_sign_in(world, "Bob", PASSWORD) == 201
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 def test_nobody_waits_longer_than_five_minutes(database: str) -> None:
     with opened(database) as store:
         for ago, waits in ((MAX_WAIT - 30, True), (MAX_WAIT + 1, False)):
@@ -206,11 +206,11 @@ def test_attempts_at_the_same_moment_do_not_slip_through(database: str) -> None:
             together.wait(30)
             return [try_to_sign_in(world, "Bob") for _ in range(2)]
 
-        statuses = [status for pair in at_once(trying, range(8), 8) for status in pair]
+        statuses = [status for pair in concurrently(trying, range(8), 8) for status in pair]
         assert sorted(statuses) == [401] * MAX_FAILURES + [429] * (16 - MAX_FAILURES)
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 def test_success_forgets_failures(database: str) -> None:
     with opened(database) as store:
         world = with_password(store)
@@ -219,7 +219,7 @@ def test_success_forgets_failures(database: str) -> None:
             assert try_to_sign_in(world, "Bob", PASSWORD) == 201
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 def test_success_forgets_no_failures_on_other_names(database: str) -> None:
     """Otherwise whoever has an account could try any number of passwords of others from one address."""
     with opened(database) as store:
@@ -264,7 +264,7 @@ def test_one_invitation_makes_one_account(database: str) -> None:
             body = {"invitation": secret, "name": f"Fir {number}", "password": PASSWORD}
             return int(world.client().post("/api/v1/invitations", json=body).status_code)
 
-        assert sorted(at_once(accepting, range(6), 6)) == [201] + [404] * 5
+        assert sorted(concurrently(accepting, range(6), 6)) == [201] + [404] * 5
         with store.read() as tx:
             row = tx.execute(select(members).where(members.c.id == member)).one()
             assert row.account is not None
@@ -285,7 +285,7 @@ def test_one_name_goes_to_one_of_those_who_want_it(database: str) -> None:
             body = {"invitation": secret, "name": "The same", "password": PASSWORD}
             return int(world.client().post("/api/v1/invitations", json=body).status_code)
 
-        assert sorted(at_once(accepting, invited, 4)) == [201, 409, 409, 409]
+        assert sorted(concurrently(accepting, invited, 4)) == [201, 409, 409, 409]
 
 
 def test_links_end(database: str) -> None:
@@ -335,7 +335,7 @@ def test_a_sign_in_link_is_used_once_by_one(database: str) -> None:
             except NotFoundError:
                 return None
 
-        outcomes = at_once(following, range(6), 6)
+        outcomes = concurrently(following, range(6), 6)
         assert sorted(map(str, outcomes)) == sorted([world.analyst.account] + ["None"] * 5)
 
 

@@ -19,7 +19,7 @@ from sqlalchemy import select, update
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from registry import SOAK
-from service.databases import chiefly, opened
+from service.databases import one_system, opened
 from service.serving import until
 from service.world import Door, World, make_world
 from troth.service import accounts, app, connections, incoming, request_limits, serve
@@ -245,7 +245,7 @@ def test_sixty_hostile_files_hold_up_neither_health_nor_an_honest_report(
     assert sorted(times)[len(times) // 2] < 0.5
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 @pytest.mark.parametrize(("who", "status"), [(None, 401), ("Ash", 403), ("Ana", 413)])
 def test_terms_of_nobody_who_may_write_them_are_not_read(database: str, who: str | None, status: int) -> None:
     """A body of four megabytes takes long to parse; whoever may send one is asked first."""
@@ -262,7 +262,7 @@ def test_terms_of_nobody_who_may_write_them_are_not_read(database: str, who: str
         assert answer.status_code == status
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 def test_public_data_for_a_campaign_that_is_not_there_are_not_read(database: str) -> None:
     with opened(database) as store:
         world = make_world(store, opened=False)
@@ -278,7 +278,7 @@ def test_public_data_for_a_campaign_that_is_not_there_are_not_read(database: str
         assert client.post(place, content=body(), headers=headers).status_code == 404
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 def test_thousands_of_unknown_fields_are_refused_in_one_line(database: str) -> None:
     """Of 380,000 each was named, in 23 megabytes that took 20 seconds, for anybody who asked."""
     with opened(database) as store:

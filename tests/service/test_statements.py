@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from service.databases import chiefly, opened
+from service.databases import one_system, opened
 from service.world import TERMS, World, make_world
 from troth.service import accounts
 from troth.service.rounds import publish
@@ -58,7 +58,7 @@ def pay(world: World, day: int) -> None:
         publish(tx, world.analyst, world.campaign, day)
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 def test_a_provider_page_takes_as_many_statements_for_two_rounds_as_for_one(world: World, kind: str) -> None:
     del kind
     base = f"/campaigns/{world.campaign}"
@@ -72,14 +72,14 @@ def test_a_provider_page_takes_as_many_statements_for_two_rounds_as_for_one(worl
     assert max(once) <= 9
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 def test_a_page_of_an_open_round_takes_few_statements(world: World, kind: str) -> None:
     del kind
     world.open(1)
     assert count(world, f"/campaigns/{world.campaign}/rounds/1") <= 6
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 def test_a_request_with_a_body_looks_up_its_sender_once(world: World, kind: str) -> None:
     del kind
     body = {"name": "Yew", "identity": "seen"}

@@ -19,7 +19,7 @@ from sqlalchemy import update
 
 import troth
 from campaigns.shop import run
-from service.databases import Databases, chiefly, in_turn, opened
+from service.databases import Databases, in_turn, one_system, opened
 from service.test_secrecy import statements_of
 from service.world import World, make_world
 from troth.campaigns.records.paid_round import PaymentError, check_paid_round, check_payment
@@ -151,7 +151,7 @@ def test_a_round_of_tasks_pays_what_troth_pay_pays(
         assert again.shares.equals(exported.shares)
 
 
-@pytest.mark.parametrize("kind", chiefly("postgresql"))
+@pytest.mark.parametrize("kind", one_system("postgresql"))
 def test_public_guesses_are_part_of_the_terms_and_are_not_paid_for_again(
     databases: Databases, kind: str, tmp_path: Path
 ) -> None:
@@ -187,7 +187,7 @@ def test_public_guesses_are_part_of_the_terms_and_are_not_paid_for_again(
         check_tasks(dataclasses.replace(result.campaign, guesses=other), result.ledger, result.file)
 
 
-@pytest.mark.parametrize("kind", chiefly("postgresql"))
+@pytest.mark.parametrize("kind", one_system("postgresql"))
 def test_receipts_and_proofs_bind_what_was_said_on_each_task(database: str, tmp_path: Path) -> None:
     with opened(database) as store:
         world = make_world(store, WORKERS, DRAWN)
@@ -255,7 +255,7 @@ def test_a_label_that_was_changed_in_the_database_is_not_paid(database: str, tmp
         assert "'Bo': the reports on tasks differ from the confirmed ones" in world.round().problem
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 def test_the_analyst_sees_what_would_be_paid_and_pays_it_out(database: str, tmp_path: Path) -> None:
     with opened(database) as store:
         world = make_world(store, WORKERS, TERMS)
@@ -279,7 +279,7 @@ def test_the_analyst_sees_what_would_be_paid_and_pays_it_out(database: str, tmp_
         assert "Workers by pay per task" in client.get(f"{world.base}/report", headers=ana).text
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 def test_a_round_whose_laws_do_not_fit_stops_before_money_moves(database: str, tmp_path: Path) -> None:
     """The terms say as many cats as dogs; nearly all labels are dogs, so that every cat had better be one."""
     rng = np.random.default_rng(1)
@@ -297,7 +297,7 @@ def test_a_round_whose_laws_do_not_fit_stops_before_money_moves(database: str, t
         assert world.round().state == "paid"
 
 
-@pytest.mark.parametrize("kind", chiefly("postgresql"))
+@pytest.mark.parametrize("kind", one_system("postgresql"))
 def test_a_worker_sees_its_pay_and_the_reasons_on_a_sample_of_its_own_items(database: str, tmp_path: Path) -> None:
     labels = crowd()
     with opened(database) as store:
@@ -337,7 +337,7 @@ def test_a_worker_sees_its_pay_and_the_reasons_on_a_sample_of_its_own_items(data
         assert ("nobody else worked on it" in each["reason"]) == (mine[each["task"]]["peers"] == 0)
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 def test_nothing_that_a_worker_sees_depends_on_who_the_others_are(
     databases: Databases, kind: str, tmp_path: Path
 ) -> None:

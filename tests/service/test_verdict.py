@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import troth
-from service.databases import chiefly, opened
+from service.databases import one_system, opened
 from service.test_pages import Browser
 from service.world import TERMS, World, make_world, payments_of, read_statistics
 from troth.campaigns.records.ledger import Ledger
@@ -81,7 +81,7 @@ def test_a_dry_run_changes_nothing(world: World) -> None:
     assert (answer["state"], answer["verdict"]["model"]) == ("paid", "fits")
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 @pytest.mark.parametrize("draws", [True, False])
 def test_a_dry_run_says_whether_its_amounts_are_those_that_are_paid(database: str, draws: bool) -> None:
     terms = TERMS if draws else {**TERMS, "mechanism": {"rule": "OneTime"}, "limits": {"rows": 50}}
@@ -214,7 +214,7 @@ def test_revoking_says_what_happens_to_caps(world: World) -> None:
     ],
     ids=["codes", "labels", "counts"],
 )
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 def test_a_provider_reads_what_a_row_is(database: str, model: dict[str, Any], words: str) -> None:
     with opened(database) as store:
         world = make_world(store, terms={**TERMS, "model": model})
@@ -279,7 +279,7 @@ def test_what_is_not_checked_for_want_of_a_place_is_said_so(monkeypatch: pytest.
     assert verdict["unchecked"] == "the check could not be run: all places are taken"
 
 
-@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize("kind", one_system("sqlite"))
 def test_a_model_that_cannot_be_checked_is_said_so_while_the_round_is_open(database: str) -> None:
     """A likelihood that is known up to a factor leaves open what data are likely: none can be drawn to compare with."""
     likelihood = {"likelihood": [[0.9, 0.1], [0.2, 0.8]], "normalised": False}

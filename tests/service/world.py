@@ -1,4 +1,4 @@
-"""A service with people in it, made without passwords and requests where these are not what is tested."""
+"""A service with a campaign and its members, created directly in the database."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAMES = ("Ash", "Birch", "Elm")
 
 
 def statistics(provider: str, ones: int, zeros: int, day: Any = None) -> dict[str, Any]:
-    """Return what a provider submits instead of rows."""
+    """Return the statistics file that a provider submits instead of rows."""
     digest = "sha256:" + sha256(f"{provider} {ones} {zeros}".encode()).hexdigest()
     core = {"rows": ones + zeros, "summary": [zeros, ones]}
     body = core if day is None else {"days": [{"day": day, **core}]}
@@ -49,7 +49,7 @@ def statistics(provider: str, ones: int, zeros: int, day: Any = None) -> dict[st
 
 @lru_cache(maxsize=1)
 def one_app() -> FastAPI:
-    """Return the application, made once: making one, and its first request, take long."""
+    """Return the application, created once because this and its first request are slow."""
     with tempfile.TemporaryDirectory() as folder:
         app = create_app(Settings(str(Path(folder) / "empty.db"), tick=0, hosts=("testserver",)))
         app.state.store.close()
@@ -57,13 +57,13 @@ def one_app() -> FastAPI:
 
 
 class Door:
-    """The application on a fresh database."""
+    """The application on a given database."""
 
-    _making = threading.Lock()
+    _lock = threading.Lock()
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        with self._making:
+        with self._lock:
             self.app = one_app()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -73,7 +73,7 @@ class Door:
 
 @dataclass
 class World:
-    """A campaign, its analyst and its providers; secrets of tokens by name."""
+    """A campaign, its analyst and its providers, with API tokens by name."""
 
     store: Store
     analyst: User
@@ -87,12 +87,12 @@ class World:
         return f"/api/v1/campaigns/{self.campaign}"
 
     def headers(self, name: str, key: str | None = None) -> dict[str, str]:
-        """Return what a request of somebody's comes with."""
+        """Return the headers of an authenticated request."""
         keyed = {} if key is None else {"Idempotency-Key": key}
         return {"Authorization": f"Bearer {self.tokens[name]}", **keyed}
 
     def client(self) -> TestClient:
-        """Return a client to the service in this process; failures on its side become answers, as for others."""
+        """Return a client of the service in this process; exceptions of the service become answers."""
         return TestClient(Door(self.store), raise_server_exceptions=False)
 
     def open(self, day: Any = None, deadline: str | None = None) -> int:
@@ -128,7 +128,7 @@ class World:
             settlement.reopen(tx, self.analyst, self.campaign, number)
 
     def reports(self, number: int = 1) -> dict[str, str]:
-        """Return the members who have reported, with when they confirmed."""
+        """Return the time of confirmation by member."""
         with self.store.read() as tx:
             reporters = rounds.reporters(tx, rounds.find_round(tx, self.campaign, number).id)
         return {member: row.confirmed for member, row in reporters.items()}
@@ -139,7 +139,7 @@ class World:
 
 
 def read_statistics(store: Store, who: User, campaign: str, plain: Any, number: int = 1) -> Upload:
-    """Read statistics as they are read when a provider sends them."""
+    """Read statistics as the service reads an upload."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(json.dumps(plain).encode())
         file.flush()
@@ -147,7 +147,7 @@ def read_statistics(store: Store, who: User, campaign: str, plain: Any, number: 
             row, member = campaigns.joined(tx, who, campaign)
             day = rounds.find_round(tx, campaign, number).day
         terms = campaigns.terms_of(row)
-        limited_payments._tried[terms.digest] = (10**6, 1e6)  # nobody need try out what tests send
+        limited_payments._tried[terms.digest] = (10**6, 1e6)  # skip the trial payment
         return read_upload(terms, Path(file.name), incoming.STATISTICS, member.name, day)
 
 
@@ -161,7 +161,7 @@ def make_world(
     groups: Mapping[str, str] | None = None,
     **options: Any,
 ) -> World:
-    """Make an analyst, a campaign and providers that have joined, and open the first round."""
+    """Create an analyst, a campaign and providers that have joined, and open the first round."""
     with store.write() as tx:
         owner = accounts.create_account(tx, analyst, "analyst")
         who = User(owner, analyst, "analyst")
@@ -188,7 +188,7 @@ def join(tx: Any, world: World, name: str) -> None:
 
 
 def payments_of(store: Store, campaign: str) -> dict[tuple[Any, str], int]:
-    """Return what the ledger in the database has paid, in minor units, by day and provider; nobody twice."""
+    """Return the payments of the ledger in minor units by day and provider; fail if any provider is paid twice."""
     from troth.results.pay import verify
     from troth.service.ledgers import load_file, load_ledger
 
@@ -202,12 +202,12 @@ def payments_of(store: Store, campaign: str) -> dict[tuple[Any, str], int]:
         for paid_round in result.rounds
         for entry in paid_round.payments
     ]
-    assert len(payments) == len(dict(payments)), "somebody was paid twice"
+    assert len(payments) == len(dict(payments)), "a provider was paid twice"
     return dict(payments)
 
 
 def dump(store: Store) -> str:
-    """Return everything that the database holds, as text."""
+    """Return the contents of the database as text."""
     from troth.service.schema import metadata
 
     with store.read() as tx:

@@ -50,6 +50,12 @@ class Client:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
         self.headers = {"Authorization": f"Bearer {token}"}
 
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+
     def call(self, method: str, path: str, body: Any = None, *, raw: bytes | None = None) -> Any:
         """Send a request and return the parsed answer; raise unless it succeeded."""
         content = json.dumps(body).encode() if body is not None else raw
@@ -75,7 +81,8 @@ def serving(database: str, workers: int) -> Iterator[int]:
             deadline = time.monotonic() + 60
             while True:
                 try:
-                    Client(port, "").call("GET", "/health")
+                    with Client(port, "") as client:
+                        client.call("GET", "/health")
                     break
                 except OSError:
                     if process.poll() is not None or time.monotonic() > deadline:
@@ -324,12 +331,13 @@ def closing(make: Any, system: str, providers: int) -> None:
         spent, closed = 0.0, {}
         with serving(database, 1) as port:
             for day in (1, 2) if rule == "MultiDay" else (None,):
-                number = Client(port, analyst).call("POST", base, {"day": day})["number"]
+                with Client(port, analyst) as client:
+                    number = client.call("POST", base, {"day": day})["number"]
                 fill(database, campaign, number, rng)
-                client = Client(port, analyst)
-                start = time.perf_counter()
-                closed = client.call("POST", f"{base}/{number}/close", {"final": day == 2})
-                spent += time.perf_counter() - start
+                with Client(port, analyst) as client:
+                    start = time.perf_counter()
+                    closed = client.call("POST", f"{base}/{number}/close", {"final": day == 2})
+                    spent += time.perf_counter() - start
         if closed["state"] != "paid":
             raise RuntimeError(closed["problem"])
         bare = bare_settlement(database, campaign)

@@ -242,6 +242,24 @@ def test_bad_histories_are_refused(
     assert not (folder / "fitted.toml").exists()
 
 
+def test_a_fit_counts_the_rows_that_it_leaves_out(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    past = table(range(40)).astype({"late": "Float64", "carrier": object})
+    past.iloc[[3, 300, 501], past.columns.get_loc("late")] = pd.NA
+    past.iloc[[7], past.columns.get_loc("carrier")] = None
+    past.to_csv(folder / "past.csv", index=False)
+    path = campaign(folder)
+    arguments = ["fit", path, folder / "past.csv", "--types", "1"]
+    assert run(monkeypatch, *arguments) == 1  # by default nothing is left out
+    path.write_text(path.read_text() + 'missing = "drop"\n')
+    capsys.readouterr()
+    assert run(monkeypatch, *arguments) == 0
+    noted = [line for line in capsys.readouterr().err.splitlines() if "left out" in line]
+    assert noted == [
+        "warning: the history: 3 rows without a value are left out",
+        "warning: the history: 1 row without a provider is left out",
+    ]
+
+
 def test_other_names_of_columns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table(range(40)).rename(columns={"carrier": "who", "date": "on"}).to_parquet(folder / "past.parquet")
     path = campaign(folder)

@@ -74,7 +74,7 @@ def read_history(
     provider, day
         The columns of providers and days, by default those of the campaign.
     notice
-        Called with a message if only a sample of the rows is kept.
+        Called with a message if rows are left out, or only a sample of them is kept.
     """
     day_column = day or campaign.day
     if day_column is None:
@@ -89,6 +89,10 @@ def read_history(
         raise DataError(f"{Path(files[0]).name}: a history is read from rows, not from files of statistics")
     if not reports:
         raise DataError("the history has no rows")
+    without_value, without_name = sum(report.dropped for report in reports), sum(report.unnamed for report in reports)
+    for count, lacking in ((without_value, "value"), (without_name, "provider")):
+        if count and notice is not None:
+            notice(f"the history: {left_out(count, lacking)}")
     tables = {(report.day, report.provider): report.features for report in reports if report.features is not None}
     if len(tables) == len(reports):
         rows, sample = sum(report.rows for report in reports), sum(map(len, tables.values()))

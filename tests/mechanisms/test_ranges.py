@@ -178,7 +178,7 @@ def test_providers_with_different_noise_share_one_range() -> None:
     [
         (
             lambda: troth.exact_range(models.Normal(0, 1, 1), [3, 3]),
-            r"declare the least and the greatest value of a row \(\[limits\] values, .*needs no range",
+            r"declare the minimum and the maximum value of a row \(\[limits\] values, .*needs no range",
         ),
         (lambda: troth.exact_range(models.Poisson(1, 1), [3, 3]), r"Poisson grows without bound"),
         (

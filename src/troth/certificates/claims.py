@@ -37,7 +37,7 @@ _MODEL_IS_CORRECT = Claim(
 
 @dataclass(frozen=True)
 class Certificate:
-    """All claims about a campaign, which print as a list."""
+    """All claims about a campaign, printed as a list."""
 
     claims: tuple[Claim, ...]
 
@@ -229,7 +229,8 @@ def _sensitivity(model: Model, rows: int, peers: Any) -> Sensitivity:
 def _in_a_panel(all_peers: Any, panel: Any) -> Sensitivity:
     """Return the sensitivity of a mean over panels.
 
-    The mean distinguishes whatever the largest panel does, and no panel distinguishes more than all peers together.
+    The mean over panels distinguishes everything that the largest panel distinguishes, and no panel distinguishes more
+    than all peers together.
     """
     in_panel = _sensitivity(*panel)
     if in_panel.verdict == "proved":
@@ -263,7 +264,7 @@ def _remaining_fraction(cases: list[Any], low: float) -> float:
 
     Proof. Let q be the truth's forecast of the peers, p the report's, z the mass of q where p is 0, and let M ≥ 1 be
     the minimum by which other scores exceed ``low``. Where p is positive, the lie loses (1 − z)(KL(q'‖p) + ln(1 − z))
-    nats, with q' the rest of q normalized to mass 1; elsewhere it loses at least zM. As (1 − z)ln(1 − z) ≥ −z + z²/2,
+    nats, with q' the rest of q normalised to mass 1; elsewhere it loses at least zM. As (1 − z)ln(1 − z) ≥ −z + z²/2,
     and by Pinsker's inequality, the total is at least (M − ½)z² + 2(1 − z)T², with T the total variation between q' and
     p. The total variation between q and p is at most z + (1 − z)T. By Cauchy-Schwarz, its square is at most
     1/(M − ½) + ½ times the loss; without zeros it is at most ½ times the loss. ∎

@@ -169,7 +169,7 @@ def _distance(values: Array) -> Array:
 
 
 def _two_sided(values: Array) -> float:
-    """Return the two-sided p-value of the first value: twice the fraction of values beyond it, on its side."""
+    """Return the two-sided p-value of the first value: twice the fraction at least as extreme on its side."""
     return float(min(1.0, 2 * min((values >= values[0]).mean(), (values <= values[0]).mean())))
 
 

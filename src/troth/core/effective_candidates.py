@@ -9,7 +9,7 @@ from typing import Any
 from troth.core.support import Array
 
 NEAR_ONE = 1.5
-"""With fewer effective candidates than this, next to nothing is left to learn."""
+"""With fewer effective candidates than this, no more than about one candidate is left."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class EffectiveCandidates:
 
     def __str__(self) -> str:
         spread = f"{self.by_report.min():.3g} to {self.by_report.max():.3g}"
-        numbers = f"{spread} given one report, {self.together:.3g} given all reports"
+        numbers = f"{spread} given each report alone, {self.together:.3g} given all reports"
         text = f"effective candidates out of {self.of}: {numbers}"
         return f"{text}; too few: {self.warning}" if self.near_one else text
 

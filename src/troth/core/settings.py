@@ -152,10 +152,10 @@ def parse_number(text: str) -> int | float:
 def closest(name: str, known: Sequence[str]) -> str | None:
     """Return the known name that differs at most in case, spaces, dashes and underscores; None if there is none."""
 
-    def normalized(text: str) -> str:
+    def normalised(text: str) -> str:
         return "".join(c for c in text.lower() if c.isalnum())
 
-    return next((candidate for candidate in known if normalized(candidate) == normalized(name)), None)
+    return next((candidate for candidate in known if normalised(candidate) == normalised(name)), None)
 
 
 def numbers(value: Any) -> Any:

@@ -30,7 +30,7 @@ EXCHANGEABLE = Flag(
     "exchangeable",
     False,
     "true if numbers of rows or features vary from day to day and nobody can predict them",
-    "Numbers of rows or features vary from day to day in a way nobody can predict",
+    "Numbers of rows or features vary unpredictably from day to day",
 )
 """The option of rules that compare days."""
 

@@ -45,7 +45,7 @@ RIVALS = Integer(
 DECOYS = DecoysOption(
     "decoys",
     999,
-    'how many are drawn, or "all" that peers could report; more make payments less random',
+    'the number of decoys to draw, or "all" for everything that peers could report; more make payments less random',
     "Decoys",
     minimum=1,
     maximum=1_000_000,
@@ -53,8 +53,8 @@ DECOYS = DecoysOption(
 STRICT = Number(
     "strict",
     0.0,
-    "from 0 to 1: the part of a share that is a strict score, under which no lie is free",
-    "Part that is a strict score",
+    "from 0 to 1: the weight of a strict score in a share; with it no lie is free",
+    "Weight of the strict score",
     above=np.nextafter(0.0, -1.0),
     below=np.nextafter(1.0, 2.0),
     expected="a number from 0 to 1",

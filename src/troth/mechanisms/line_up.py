@@ -138,7 +138,7 @@ class LineUp(Rule):
         "tied": "decoys that fit equally well",
         "later_days": "later days that are decoys",
         "strict_score": "spherical score of the line",
-        "contradicting": "part of the panels whose members contradict each other",
+        "contradicting": "fraction of panels whose members contradict each other",
     }
     log_pmi_first = False
     _expected: ClassVar[bool] = False
@@ -212,7 +212,7 @@ class LineUp(Rule):
         """The effect of rare states on the score of an exhaustive line; empty without one."""
         if not self.strict or self.decoys < inf:
             return ""
-        return "by a score that is scaled by the least probability of a state or report, which rare states make small"
+        return "by a score scaled by the minimum probability of a state or report, which is small if a state is rare"
 
     @property
     def truthful_by(self) -> str:  # type: ignore[override]
@@ -276,7 +276,7 @@ class LineUp(Rule):
     @property
     def task_meaning(self) -> str:  # type: ignore[override]
         rivals = "another one" if self.rivals == 1 else f"{self.rivals} others"
-        strict = " A part of it is a score under which every wrong answer costs something." if self.strict else ""
+        strict = " It includes a score under which every wrong answer costs something." if self.strict else ""
         return (
             "Your answer ranks all that your peers could have answered. A share is how often their real answers come "
             f"before {rivals}, picked at random.{strict}"

@@ -100,7 +100,7 @@ def exact_range(model: Models, rows: Sequence[int], values: Bounds | None = None
     low, high = _with_margin(_extremes(model, rows, values))
     if np.isinf(low):
         raise UnboundedRangeError(
-            "log PMI has no least value, because features may be arbitrarily large", "choose a clipped range"
+            "log PMI has no minimum, because features may be arbitrarily large", "choose a clipped range"
         )
     if not high - low > ROUNDING_NATS:
         raise _no_information()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MAX_PANELS = 8
 """The maximum number of panels that a report faces."""
 
-_TOO_MANY = "peers could answer in too many ways to try them all: choose a number of decoys, or one label per report"
+_TOO_MANY = "peers have too many possible answers to enumerate: choose a number of decoys, or one label per report"
 _BLOCK = 1 << 18  # numbers in a block
 
 

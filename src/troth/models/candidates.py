@@ -51,7 +51,7 @@ class Candidates(CandidateStates):
     >>> round(float(troth.log_pmi(model, own, peers)), 3)
     0.284
     >>> print(model.effective_candidates(np.stack([own, peers])))
-    effective candidates out of 3: 1.5 to 2.46 given one report, 1.46 given all reports; too few: ...
+    effective candidates out of 3: 1.5 to 2.46 given each report alone, 1.46 given all reports; too few: ...
     """
 
     log_likelihood: Callable[[Any], Any]

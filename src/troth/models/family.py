@@ -194,7 +194,7 @@ class Family(Declarations):
         if values is None:
             raise UnboundedRangeError(
                 f"log PMI of {name} grows without bound with the values",
-                "declare the least and the greatest value of a row ([limits] values, or values=(low, high) in Python)",
+                "declare the minimum and the maximum value of a row ([limits] values, or values=(low, high) in Python)",
             )
         low, high = float(values[0]), float(values[1])
         if not (np.isfinite([low, high]).all() and low <= high):

@@ -32,7 +32,7 @@ class KnownNoiseRegression(Regression):
 
     @property
     def _unit(self) -> float:
-        """The noise in whose units rows are counted."""
+        """The noise that defines the unit of rows."""
         return 1.0
 
     def log_evidence(self, statistics: Array, /) -> Array:
@@ -95,7 +95,7 @@ class LinearRegression(ReferenceNoise, KnownNoiseRegression):
 
     noise: float = field(metadata=parameter("standard deviation of one answer", positive, 1.0, known=True))
     reference: float | None = field(
-        default=None, metadata=parameter("noise in whose units rows are counted", positive, hidden=True)
+        default=None, metadata=parameter("noise that defines the unit of rows", positive, hidden=True)
     )
 
     description: ClassVar[str] = "a number explained by others, known noise"

@@ -91,7 +91,7 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
         metadata=parameter("covariance of a row", positive_definite, [[9.0, 1.0], [1.0, 1.0]], known=True)
     )
     reference: Matrix | None = field(
-        default=None, metadata=parameter("noise in whose units rows are counted", positive_definite, hidden=True)
+        default=None, metadata=parameter("noise that defines the unit of rows", positive_definite, hidden=True)
     )
 
     description: ClassVar[str] = "several numbers, known noise"

@@ -120,7 +120,7 @@ class Normal(ReferenceNoise, NormalMean):
     mean: float = field(metadata=parameter("prior mean", number, 20.0))
     noise: float = field(metadata=parameter("standard deviation of one value", positive, 2.0, known=True))
     reference: float | None = field(
-        default=None, metadata=parameter("noise in whose units rows are counted", positive, hidden=True)
+        default=None, metadata=parameter("noise that defines the unit of rows", positive, hidden=True)
     )
 
     description: ClassVar[str] = "numbers with known noise"

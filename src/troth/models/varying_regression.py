@@ -161,12 +161,12 @@ class VaryingLinearRegression(VaryingCoefficients):
         z = draw_features(rng, rows, len(self.mean), parameters.shape[:-1])
         leading = z.shape[:-2]
         effect = parameters[..., -1:] * rng.standard_normal((*leading, len(self.mean))) @ self._prior_scale.T
-        explained, residuals = rng.standard_normal((2, *leading, z.shape[-2]))
+        explained_noise, residual_noise = rng.standard_normal((2, *leading, z.shape[-2]))
         projection = z @ np.linalg.pinv(z)
-        residuals = self.noise * (residuals - np.einsum("...ij,...j->...i", projection, residuals))
+        residuals = self.noise * (residual_noise - np.einsum("...ij,...j->...i", projection, residual_noise))
         variance = self._variance(np.asarray(z.shape[-2]), np.linalg.matrix_rank(z), (residuals**2).sum(axis=-1))
         signal = np.einsum("...ij,...j->...i", z, parameters[..., :-1] + effect)
-        explained = np.sqrt(variance)[..., None] * np.einsum("...ij,...j->...i", projection, explained)
+        explained = np.sqrt(variance)[..., None] * np.einsum("...ij,...j->...i", projection, explained_noise)
         return z, np.asarray(signal + explained + residuals)
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:

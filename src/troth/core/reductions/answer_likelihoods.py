@@ -179,6 +179,6 @@ class CountAnswers:
         return rng.poisson(means).astype(np.float64)[None]
 
 
-_MAX_LOG_MEAN = 40.0  # of draws
+_MAX_LOG_MEAN = 40.0  # of the means that draws use
 
 Answer: TypeAlias = YesNo | Classes | CountAnswers

@@ -26,9 +26,9 @@ def checked_rows(summary: Array) -> float:
 
 
 def unit_diagonal(matrices: Array) -> tuple[Array, Array]:
-    """Return, given XᵀX, the norms of the columns of X (1 instead of 0), and XᵀX of the normalized columns.
+    """Return, given XᵀX, the norms of the columns of X (1 instead of 0), and XᵀX of the normalised columns.
 
-    Normalization preserves precision if columns have very different scales.
+    Normalisation preserves precision if columns have very different scales.
     """
     squares = np.diagonal(matrices, axis1=-2, axis2=-1)
     length = np.sqrt(np.where(squares > 0, squares, 1.0))

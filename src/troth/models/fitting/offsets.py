@@ -208,12 +208,12 @@ def _step(data: _Days, state: _State, mean: Array, posterior_variance: Array) ->
         pending &= ~(objective(variance) >= before)
         if not pending.any():
             break
-    centre = float(mean.mean())
+    average = float(mean.mean())
     shift = float(offset.mean())  # absorbed by the prior's mean: the likelihood stays, and the penalty falls
     return replace(
         state,
-        mean=centre + shift,
-        scale=float(np.sqrt(np.mean(posterior_variance + (mean - centre) ** 2))),
+        mean=average + shift,
+        scale=float(np.sqrt(np.mean(posterior_variance + (mean - average) ** 2))),
         offset=offset - shift,
         variance=variance,
         centre=float(np.log(variance).mean()),

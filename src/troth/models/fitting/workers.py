@@ -76,7 +76,7 @@ class FittedWorkers(FittedProviders[Finite]):
             f"classes: {prior}",
             f"an unknown worker is right with probability {diagonal}, by class",
             f"each worker's matrix is shrunk towards the unknown worker's, which counts as {self.pooling:.3g} tasks of "
-            "each class: fewer tasks of its own leave it mostly the unknown worker's, more make it mostly its own",
+            "each class: with fewer tasks a worker's matrix is mostly the unknown worker's, with more mostly its own",
         ]
 
 

@@ -60,8 +60,8 @@ class ExpandedRegression(AnsweredRows, Regression):
         super().__post_init__()
         if len(self.mean) % self._classes:
             raise ParameterError(
-                f"{type(self).__name__}: mean must have equally many entries for each of {self._classes} classes, not "
-                f"{len(self.mean)} in total",
+                f"{type(self).__name__}: mean must have the same number of entries for each of {self._classes} classes, "
+                f"not {len(self.mean)} in total",
                 parameter="mean",
             )
 
@@ -378,11 +378,11 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
             return refutation
         d, count = self._features_of_row, sum(n for _, n in peers)
         if count >= d:
-            reason = f"{count} peer rows see all {d} features, in general position, in the limit of many rows"
+            reason = f"{count} peer rows determine all {d} features, in general position, in the limit of many rows"
             return Sensitivity("undecided" if self._classes > 1 else "proved", reason)
         if rows > 0:
             pair = ("a row whose features peers never see", "the same row with another answer")
-            return Sensitivity("refuted", f"{count} peer rows cannot see all {d} features", 0.0, pair)
+            return Sensitivity("refuted", f"{count} peer rows cannot determine all {d} features", 0.0, pair)
         return Sensitivity("undecided", "there are no rows")
 
 

@@ -28,7 +28,7 @@ class ReferenceNoise(Family):
         return float((self._unit / self.noise) ** 2)
 
     def from_summary(self, summary: Array, /) -> Array:
-        """Weight the summary by the worth of a row."""
+        """Multiply the summary by the weight of a row."""
         return self._weight * super().from_summary(summary)
 
     def rows(self, statistics: Array, /) -> Array:

@@ -315,11 +315,11 @@ class Regression(ReducesRows):
         d, count = len(self.mean), sum(n for _, n in peers)
         if count >= needed:
             return Sensitivity(
-                "proved", f"{count} peer rows see all {d} coefficients, for features in general position"
+                "proved", f"{count} peer rows determine all {d} coefficients, for features in general position"
             )
         if count < d and rows > 0:
             pair = ("a row whose features peers never see", "the same row with another answer")
-            return Sensitivity("refuted", f"{count} peer rows cannot see all {d} coefficients", 0.0, pair)
+            return Sensitivity("refuted", f"{count} peer rows cannot determine all {d} coefficients", 0.0, pair)
         return Sensitivity("undecided", "peers' answers may not separate noise from coefficients")
 
 

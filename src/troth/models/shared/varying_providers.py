@@ -63,7 +63,7 @@ class VaryingProviders(ReducesRows):
         largest = _MAX_SPREADS.get(self.differ, self.max_spread)
         return min(self.min_spread, largest / 10), largest
 
-    possible_statistics: ClassVar[str] = "statistics are what the model makes of the sums that they begin with"
+    possible_statistics: ClassVar[str] = "statistics agree with the sums that they contain"
 
     def possible(self, statistics: Array, /) -> Mask:
         """Test whether statistics agree with the sums that they contain, and these sums are possible."""

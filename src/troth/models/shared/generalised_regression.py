@@ -60,8 +60,8 @@ class ExpandedRegression(AnsweredRows, Regression):
         super().__post_init__()
         if len(self.mean) % self._classes:
             raise ParameterError(
-                f"{type(self).__name__}: mean must have the same number of entries for each of {self._classes} classes, "
-                f"not {len(self.mean)} in total",
+                f"{type(self).__name__}: mean must have the same number of entries for each of "
+                f"{self._classes} classes, not {len(self.mean)} in total",
                 parameter="mean",
             )
 

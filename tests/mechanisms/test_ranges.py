@@ -239,7 +239,7 @@ def test_e14_the_paper_range_leaves_no_incentive() -> None:
 def test_paper_range_of_the_normal_mean_is_corrected() -> None:
     """Bounds on the values are needed (E1), and the corrected bounds hold."""
     model = models.Normal(1, 2, 1.5)
-    with pytest.raises(troth.UnboundedRangeError, match="declare the least"):
+    with pytest.raises(troth.UnboundedRangeError, match="declare the minimum"):
         troth.paper_range(model, [3, 4])
     for values in ((-3, 4), (0, 9), (2, 3)):
         paper, exact = (make(model, [3, 4], values=values) for make in (troth.paper_range, troth.exact_range))

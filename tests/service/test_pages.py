@@ -877,6 +877,25 @@ def test_vendored_files_are_those_that_are_named() -> None:
         assert sha256((folder / name).read_bytes()).hexdigest() == digest
 
 
+@pytest.mark.parametrize(
+    ("campaign", "said"),
+    [
+        ({"days": 3, "budget_per": "day"}, "of 3,000.00 EUR"),
+        ({"days": 3}, "of 1,000.00 EUR"),
+        ({"budget_per": "day"}, "1,000.00 EUR a day"),
+    ],
+    ids=["of each of three days", "of three days together", "of each of any number of days"],
+)
+def test_the_budget_beside_what_was_paid_is_that_of_all_days(tmp_path: Path, campaign: Any, said: str) -> None:
+    app = make_app(tmp_path)
+    ana = make_analyst(app, "Ana")
+    make_campaign(
+        app, ana, ["Ash", "Birch"], {**TERMS, "campaign": {**TERMS["campaign"], **campaign}, "data": {"day": "day"}}
+    )
+    assert f"<span>{said}</span>" in Browser(app).sign_in(app, ana.account).get("/").text
+    app.state.store.close()
+
+
 def test_formulas_are_broken_on_a_narrow_page() -> None:
     broken = mathml(str(offered_rules()["MultiDay"].score_formula))
     assert broken.count("<math") == 3

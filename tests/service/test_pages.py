@@ -896,6 +896,21 @@ def test_the_budget_beside_what_was_paid_is_that_of_all_days(tmp_path: Path, cam
     app.state.store.close()
 
 
+def test_every_line_of_the_ledger_is_on_one_page(world: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("troth.service.pages.ledger._PAGE_LINES", 3)
+    address, numbers = f"/campaigns/{world.campaign}/ledger", []
+    where: Any = [address]
+    while where:
+        text = world.analyst.get(where[0]).text
+        numbers.append([int(number) for number in re.findall(r'<tr><td class="n">(\d+)</td>', text)])
+        where = [f"{address}{query}" for query in re.findall(r'<a href="(\?before=\d+)">', text)]
+        assert len(numbers) < 20
+    lines = [number for page in numbers for number in page]
+    assert lines == list(range(lines[0], 0, -1))
+    assert [len(page) for page in numbers[:-1]] == [3] * (len(numbers) - 1)
+    assert len(numbers) > 1
+
+
 def test_formulas_are_broken_on_a_narrow_page() -> None:
     broken = mathml(str(offered_rules()["MultiDay"].score_formula))
     assert broken.count("<math") == 3

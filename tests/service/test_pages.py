@@ -251,6 +251,12 @@ def test_a_page_renders_for_its_roles_and_nobody_else(world: SimpleNamespace, pa
                 check_page(answer.text)
 
 
+def test_who_is_invited_to_a_draft_is_text_whatever_they_are_called(world: SimpleNamespace) -> None:
+    answer = world.analyst.get(f"/campaigns/{world.draft}/providers")
+    assert answer.text.count("&lt;img src=x") >= 4  # the campaign, and a provider's name and identity
+    check_page(answer.text)
+
+
 @pytest.mark.parametrize("path", [path for path in GETS if "{campaign}" in path])
 def test_other_peoples_campaigns_are_not_there(world: SimpleNamespace, path: str) -> None:
     roles = PAGES[f"GET {path}"].roles

@@ -227,6 +227,12 @@ def test_strategies_do_what_they_say() -> None:
         strategies.Replicate(0)
 
 
+def test_a_label_is_redrawn_as_any_label() -> None:
+    """Each of three labels is drawn with probability 1/3, whatever the label was; five standard deviations are 130."""
+    redrawn = strategies.Perturb(1.0).change_rows(generator(3), models.Categorical([1, 1, 1]), np.zeros((1, 3000)))
+    assert np.bincount(redrawn[0].astype(int), minlength=3).tolist() == pytest.approx([1000] * 3, abs=130)
+
+
 def test_posterior_draws_follow_the_posterior() -> None:
     """Drawing θ given data and then data given θ twice over leaves the joint distribution as it is."""
     for name in EXAMPLES:

@@ -15,6 +15,7 @@ import troth
 from campaigns.shop import campaign_for, run
 from registry import generator
 from troth.campaigns.money import minor_unit
+from troth.campaigns.starter.columns import read_column
 from troth.campaigns.starter.examples import init, start
 from troth.campaigns.starter.guess import _holds_labels, guess
 from troth.core.contract import OrdersPeers
@@ -211,6 +212,14 @@ def test_spellings_of_a_label_are_one(table: Path, tmp_path: Path) -> None:
     assert "'YES', 'yes'" in guessed.notes[0] or "'yes'" in guessed.notes[0]
     result = troth.pay(campaign_for(tmp_path / "x", data=table, provider="office", column="answer"))
     assert sum(report.rows for report in result.reports) == ROWS
+
+
+def test_a_label_is_spelled_as_it_is_most_often() -> None:
+    """It is the name on the page and in the campaign file, whichever spelling happens to come first."""
+    texts = ["NO", "Yes", "yes", "no", "no", "yes", "yes"]
+    read = read_column("answer", texts, [f"row {row + 1}" for row in range(len(texts))], labels=True)
+    assert read.values == ["no", "yes", "yes", "no", "no", "yes", "yes"]
+    assert "column 'answer': 'yes', 'Yes' are read as one label, 'yes'" in read.notes
 
 
 @pytest.mark.parametrize(

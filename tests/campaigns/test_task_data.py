@@ -67,6 +67,17 @@ def pay(frame: Any, **options: Any) -> Any:
     return troth.pay(frame, MODEL, **arguments)
 
 
+@pytest.mark.parametrize(("column", "noun"), [("item", "task"), ("worker", "provider")])
+def test_a_missing_name_is_none_though_another_file_has_names_as_text(tmp_path: Path, column: str, noun: str) -> None:
+    """Parquet stores whole numbers of which one is missing as floats, and the missing one as NaN, which is no name."""
+    names = {"item": ["1", "2"], "worker": ["x", "y"]}
+    pq.write_table(pa.table({**names, column: [1.0, np.nan], "label": [1, 0]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({**names, "label": [0, 1]}), tmp_path / "b.parquet")
+    message = f"a.parquet: row 2: column '{column}': the name of the {noun} is missing"
+    with pytest.raises(DataError, match=message):
+        pay(tmp_path)
+
+
 def test_a_worker_who_labels_an_item_twice_is_refused_with_its_rows(tmp_path: Path) -> None:
     file = campaign(tmp_path, "item,worker,label\na,x,yes\na,y,no\nb,x,yes\n a ,x,no\nb,x,yes\n")
     with pytest.raises(DataError) as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,18 @@ def test_the_penalised_likelihood_never_falls(outcome: str) -> None:
         assert trace[-1] == pytest.approx(objective(data, end, day_log_likelihoods(data, end)[0]), abs=1e-6)
     fit = models.LatentClass.fit(history, outcome, types=3)
     assert np.diff(fit.trace).min() >= -1e-11 * abs(fit.trace[0])
+
+
+def test_a_report_is_predicted_from_the_others_of_its_day_alone() -> None:
+    fit, _ = fitted("binary", 3)
+    history, _ = day_types("binary", 3)
+    day = int(np.flatnonzero(history.present.all(axis=1))[0])
+    before, summaries = fit.predicted_means(history), history.summaries.copy()
+    summaries[day, 0] = summaries[day, 0, ::-1]
+    after = fit.predicted_means(replace(history, summaries=summaries))
+    assert np.flatnonzero((before != after).any(axis=1)).tolist() == [day]
+    assert after[day, 0] == pytest.approx(before[day, 0], abs=1e-12)
+    assert np.abs(after[day, 1:] - before[day, 1:]).max() > 1e-3
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
@@ -385,6 +398,18 @@ def test_classes_are_as_frequent_as_gold_answers_say() -> None:
     learned = fit_workers(task, worker, np.eye(4)[gold[task]], ["a", "b"], gold, pooling=1.0)
     expected = (np.bincount(gold) + _PRIOR_TASKS) / (12 + 4 * _PRIOR_TASKS)
     assert learned.population.prior == pytest.approx(expected, abs=1e-8)
+
+
+def test_a_class_that_only_gold_answers_have_is_a_class() -> None:
+    """Nobody ever gives the label 2: tasks whose gold answer it is are all answered wrongly, with the label 0."""
+    gold = np.repeat(np.arange(3), 12)
+    task, worker = np.divmod(np.arange(72), 2)
+    labels = np.where(gold == 2, 0, gold)[task]
+    learned = fit_workers(task, worker, np.eye(3)[labels], ["a", "b"], gold, pooling=1.0)
+    assert learned.seen == (True, True, True)
+    assert learned.posterior.argmax(axis=1).tolist() == gold.tolist()
+    assert np.isfinite(learned.log_likelihood)
+    assert learned.population.likelihood[2][0] > 0.9
 
 
 def test_a_class_that_nobody_saw_is_answered_rightly_as_often_as_the_others_on_average() -> None:

@@ -422,3 +422,12 @@ def test_estimators_of_two_classes_are_softmax_candidates_too() -> None:
     np.testing.assert_allclose(
         t[:2], [estimator.predict_log_proba(z)[np.arange(80), y].sum() for estimator in estimators]
     )
+
+
+def test_days_of_features_that_nobody_sees_are_not_compared() -> None:
+    """Whoever tells the days apart by their features would gain by faking (erratum E10)."""
+    model = models.ReportedCandidates([[0.0, -1.0], [-1.0, 0.0]], [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
+    days = np.array([[[-1.0, -3.0, 4.0], [-2.0, -1.0, 4.0]]] * 2)
+    with pytest.raises(MissingCapabilityError, match="log-likelihoods do not show features"):
+        troth.MultiDay().explain(model, days)
+    assert np.isfinite(troth.MultiDay(exchangeable=True).explain(model, days).share).all()

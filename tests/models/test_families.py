@@ -150,6 +150,12 @@ def test_data_outside_the_support_is_refused_by_row_and_value(name: str, data: A
         EXAMPLES[name].statistics(data)
 
 
+def test_what_a_mask_hides_is_no_value() -> None:
+    data = np.ma.masked_array([1.0, 0.0, 1.0], mask=[False, True, False])
+    with pytest.raises(troth.DataError, match="row 1: value nan is not a whole number from 0 to 1"):
+        models.Bernoulli(1, 1).statistics(data)
+
+
 def test_a_report_that_no_state_can_explain_is_refused() -> None:
     model = models.Finite([0.5, 0.5], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
     with pytest.raises(troth.DataError, match="row 2: symbol 2 cannot occur together with the rows before it"):

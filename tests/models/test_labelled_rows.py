@@ -343,3 +343,12 @@ def test_a_softmax_fit_asks_for_the_number_of_labels(with_rows: bool) -> None:
     with pytest.raises(ParameterError, match="the history does not determine classes: give classes="):
         models.SoftmaxRegression.fit(history)
     assert models.SoftmaxRegression.fit(history, classes=3).model.classes == 3
+
+
+def test_predictions_are_the_most_probable_label_and_the_nearest_count() -> None:
+    """With one coefficient θ and rows 1, −1 and 0.1: labels are 1 where θz > 0, counts are exp(θz) to the nearest."""
+    z = np.array([[1.0], [-1.0], [0.1]])
+    assert models.PoissonRegression([0], 1).predict(np.log([2.7]), z).tolist() == [3, 0, 1]
+    assert models.LogisticRegression([0], 1).predict(np.array([1.0]), z).tolist() == [1, 0, 1]
+    softmax = models.SoftmaxRegression([0, 0], 1.0, classes=2)
+    assert softmax.predict(np.array([-1.0, 1.0]), z).tolist() == [1, 0, 1]

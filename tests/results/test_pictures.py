@@ -8,10 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 from xml.etree.ElementTree import fromstring
 
+import numpy as np
 import pytest
 
 import troth
 from troth.campaigns.terms import Campaign
+from troth.data.request import Report
 from troth.mechanisms import Line
 from troth.results.beliefs import Belief, beliefs_of
 from troth.results.pictures import Bar, Picture, draw_bars, draw_belief, draw_budget, draw_lies, draw_score
@@ -63,6 +65,15 @@ PICTURES = {
 def test_states_that_are_not_drawn_are_counted(count: int, summary: str) -> None:
     (belief,) = beliefs_of(states(count), [])
     assert (len(belief.places), belief.summary) == (16, summary)
+
+
+def test_states_that_are_not_drawn_have_what_is_left_of_the_posterior() -> None:
+    """A row of 1 leaves the last of 17 equally probable states 0.2/(16·0.5 + 0.2), the least."""
+    plain = states(17).plain
+    model = {**plain["model"], "likelihood": [[0.5, 0.5]] * 16 + [[0.8, 0.2]]}
+    (belief,) = beliefs_of(Campaign.from_dict({**plain, "model": model}), [Report("a", None, 1, np.array([0.0, 1.0]))])
+    assert belief.places == [f"state {k}" for k in range(1, 17)]
+    assert belief.summary == "the other one has 2.44%"
 
 
 def test_the_states_of_day_types_are_called_day_types() -> None:

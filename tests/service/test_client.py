@@ -23,12 +23,13 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
+import typer
 
 from troth.cli import app, main, service_rounds
 from troth.cli.service_connection import find_round
 from troth.cli.service_rounds import rounds
 from troth.client import Client, RefusedError, UnreachableError
-from troth.client.http import address
+from troth.client.http import Body, address
 from troth.core.errors import DataError
 from troth.operations import OPERATIONS, names_in
 
@@ -432,6 +433,34 @@ def test_a_service_that_was_set_back_pays_nobody_out_twice(monkeypatch: pytest.M
         (tmp_path / "payouts-c-0002.json").write_text(content)
         with pytest.raises(DataError, match="payouts-c-0002.json: this is not a"):
             export("ab")
+
+
+def test_a_campaign_whose_last_day_is_not_paid_does_not_finish_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    last: dict[str, Any] = {"number": 2, "problem": "Ash alone has reported", "verdict": None}
+    ended = {"id": "c", "name": "days", "state": "running", "paid": "10.00", "currency": "EUR"}
+    service = SimpleNamespace(finish_campaign=lambda _: ended, list_rounds=lambda _: [{"problem": None}, last])
+    monkeypatch.setattr(service_rounds, "find_campaign", lambda *_: (service, {"id": "c"}))
+    with pytest.raises(DataError, match="round 2 is closed and could not be paid: Ash alone has reported"):
+        service_rounds.finish("c")
+    last["verdict"] = {"stops": True, "remedy": "look at the report of Ash"}
+    with pytest.raises(typer.Exit) as stopped:
+        service_rounds.finish("c")
+    assert stopped.value.exit_code == 3
+    last["problem"] = None
+    service_rounds.finish("c")
+
+
+def test_a_file_that_grows_while_it_is_sent_is_sent_as_it_was(tmp_path: Path) -> None:
+    """Its length was announced before; more bytes would belong to the next request."""
+    told: list[tuple[int, int]] = []
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"1\n" * 50_000)
+    blocks = Body(path, "text/csv", lambda sent, total: told.append((sent, total))).blocks()
+    first = next(blocks)
+    with path.open("ab") as file:
+        file.write(b"0\n" * 50_000)
+    assert first + b"".join(blocks) == b"1\n" * 50_000
+    assert told == [(len(first), 100_000), (100_000, 100_000)]
 
 
 def test_tokens_that_others_can_read_are_reported(service: Running, analyst: Person) -> None:

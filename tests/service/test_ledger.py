@@ -11,13 +11,14 @@ from sqlalchemy import Executable, delete, exc, select, text, update
 
 from campaigns.shop import run
 from service.databases import in_turn, one_system, opened
-from service.world import World, make_world
+from service.world import TERMS, World, make_world
 from troth.campaigns.records.canonical_json import canonical
 from troth.campaigns.records.ledger import Ledger, LedgerError
 from troth.campaigns.records.ledger_entries import payment_entry, recorded_reports
 from troth.campaigns.records.verify import campaign_of
 from troth.campaigns.settle import settle
 from troth.results.pay import verify
+from troth.service import rounds
 from troth.service.ledgers import load_result
 from troth.service.schema import ledger_lines
 from troth.service.store import Store
@@ -188,3 +189,33 @@ def test_the_head_that_a_provider_is_told_is_the_ledgers(paid: World) -> None:
     raw = client.get(f"{paid.base}/ledger", headers=paid.headers("Ana")).content
     assert view["head"] == Ledger.from_bytes(raw).head == ask_verify(paid)["head"]
     assert [payment["provider"] for payment in view["payments"]] == ["Ash"]
+
+
+def test_a_shared_ledger_is_closed_while_a_day_waits_to_be_paid(database: str) -> None:
+    """The payments of the first day were compared with the second, so its ledger has the reports of both."""
+    budget = {**TERMS["campaign"], "budget_per": "day"}
+    terms = {"campaign": budget, "model": TERMS["model"], "data": {"day": "day"}, "mechanism": {"rule": "MultiDay"}}
+    with opened(database) as store:
+        world = make_world(store, terms=terms, share_ledger=True)
+
+        def statuses() -> set[int]:
+            files = [f"{world.base}/ledger", f"{world.base}/campaign.toml"]
+            return {world.client().get(file, headers=world.headers("Ash")).status_code for file in files}
+
+        for number in (1, 2):
+            if number > 1:
+                world.open()
+            world.report_all(COUNTS, number)
+            world.close(number)
+        with store.write() as tx:
+            rounds.publish(tx, world.analyst, world.campaign, 1)
+        assert [world.round(number).state for number in (1, 2)] == ["paid", "closed"]
+        assert statuses() == {200, 409}
+        world.open()
+        world.report_all(COUNTS, 3)
+        world.close(3, final=True)
+        assert statuses() == {200, 409}
+        with store.write() as tx:
+            for number in (2, 3):
+                rounds.publish(tx, world.analyst, world.campaign, number)
+        assert statuses() == {200}

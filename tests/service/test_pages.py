@@ -251,6 +251,12 @@ def test_a_page_renders_for_its_roles_and_nobody_else(world: SimpleNamespace, pa
                 check_page(answer.text)
 
 
+def test_who_is_invited_to_a_draft_is_text_whatever_they_are_called(world: SimpleNamespace) -> None:
+    answer = world.analyst.get(f"/campaigns/{world.draft}/providers")
+    assert answer.text.count("&lt;img src=x") >= 4  # the campaign, and a provider's name and identity
+    check_page(answer.text)
+
+
 @pytest.mark.parametrize("path", [path for path in GETS if "{campaign}" in path])
 def test_other_peoples_campaigns_are_not_there(world: SimpleNamespace, path: str) -> None:
     roles = PAGES[f"GET {path}"].roles
@@ -875,6 +881,40 @@ def test_vendored_files_are_those_that_are_named() -> None:
     assert len(digests) == 3
     for name, digest in digests:
         assert sha256((folder / name).read_bytes()).hexdigest() == digest
+
+
+@pytest.mark.parametrize(
+    ("campaign", "said"),
+    [
+        ({"days": 3, "budget_per": "day"}, "of 3,000.00 EUR"),
+        ({"days": 3}, "of 1,000.00 EUR"),
+        ({"budget_per": "day"}, "1,000.00 EUR a day"),
+    ],
+    ids=["of each of three days", "of three days together", "of each of any number of days"],
+)
+def test_the_budget_beside_what_was_paid_is_that_of_all_days(tmp_path: Path, campaign: Any, said: str) -> None:
+    app = make_app(tmp_path)
+    ana = make_analyst(app, "Ana")
+    make_campaign(
+        app, ana, ["Ash", "Birch"], {**TERMS, "campaign": {**TERMS["campaign"], **campaign}, "data": {"day": "day"}}
+    )
+    assert f"<span>{said}</span>" in Browser(app).sign_in(app, ana.account).get("/").text
+    app.state.store.close()
+
+
+def test_every_line_of_the_ledger_is_on_one_page(world: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("troth.service.pages.ledger._PAGE_LINES", 3)
+    address, numbers = f"/campaigns/{world.campaign}/ledger", []
+    where: Any = [address]
+    while where:
+        text = world.analyst.get(where[0]).text
+        numbers.append([int(number) for number in re.findall(r'<tr><td class="n">(\d+)</td>', text)])
+        where = [f"{address}{query}" for query in re.findall(r'<a href="(\?before=\d+)">', text)]
+        assert len(numbers) < 20
+    lines = [number for page in numbers for number in page]
+    assert lines == list(range(lines[0], 0, -1))
+    assert [len(page) for page in numbers[:-1]] == [3] * (len(numbers) - 1)
+    assert len(numbers) > 1
 
 
 def test_formulas_are_broken_on_a_narrow_page() -> None:

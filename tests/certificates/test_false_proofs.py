@@ -358,4 +358,4 @@ def test_a_state_too_rare_for_doubles_is_not_called_sensitive(rarest: float) -> 
     costs = np.sort(-gains.ravel())[len(gains) :]  # all but the truth itself
     assert claim.verdict == ("proved" if rarest == 0.05 else "undecided")
     assert (costs.min() > 1e-9) == (claim.verdict == "proved")
-    assert ("rare states make small" in claim.text) == (claim.verdict == "proved")
+    assert ("small if a state is rare" in claim.text) == (claim.verdict == "proved")

@@ -148,7 +148,7 @@ TASKS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
 
 
 def measure_tasks(name: str, workers: int, panels: int = 1, tasks: int = 500) -> tuple[float, float]:
-    """Return the cost to the malicious worker and to each other one in shares of the price; all answer all tasks."""
+    """Return the cost to the malicious worker and to each other worker, as shares of the price; all answer all tasks."""
     model, malicious = TASKS[name]
     rng = np.random.default_rng([len(name), workers])
     theta = [model.draw_parameters(rng) for _ in range(tasks)]

@@ -19,12 +19,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from registry import SOAK
-from service.databases import KINDS, Databases, opened
-from service.world import make_world, payments_of
+from service.databases import KINDS, Databases, one_system, opened
+from service.world import TERMS, make_world, payments_of
 from troth.core.errors import DataError
 from troth.service import migrate as migrating
 from troth.service.migrate import migrate
-from troth.service.schema import attempts, metadata
+from troth.service.schema import attempts, metadata, uploads
 from troth.service.store import Store
 
 MIGRATE = """
@@ -273,3 +273,23 @@ def test_another_program_that_comes_and_goes_takes_nothing_along(database: str) 
             assert tx.execute(sql.text("SELECT count(*) FROM attempts")).scalar() == 2 * number + 1
     with opened(database) as store, store.read() as tx:
         assert tx.execute(sql.text("SELECT count(*) FROM attempts")).scalar() == 2 * number + 1
+
+
+@pytest.mark.parametrize("kind", one_system("sqlite"))
+def test_an_upload_that_an_earlier_version_stored_is_shown_and_confirmed(kind: str, database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store, ("Ash", "Birch"), TERMS)
+        rounds_path = f"{world.base}/rounds/1/submissions"
+        rows = b"improved\n1\n0\n1\n"
+        client, ash = world.client(), world.headers("Ash")
+        sent = client.post(f"{rounds_path}/file", params={"name": "a.csv"}, content=rows, headers=ash).json()
+        assert sent["columns"] == [{"name": "improved", "minimum": 0, "maximum": 1, "mean": 2 / 3, "labels": []}]
+        with store.write() as tx:
+            shown = tx.execute(sql.select(uploads.c.shown)).scalar_one()
+            for column in shown["columns"]:
+                column["least"], column["greatest"] = column.pop("minimum"), column.pop("maximum")
+            tx.execute(sql.update(uploads).values(shown=shown))
+        read_again = client.get(f"{rounds_path}/{sent['id']}", headers=ash).json()
+        assert read_again["columns"] == sent["columns"]
+        confirmed = client.post(f"{rounds_path}/{sent['id']}/confirm", json={}, headers=ash)
+        assert (confirmed.status_code, confirmed.json()["columns"]) == (200, sent["columns"])

@@ -241,8 +241,9 @@ class Campaign:
             return self
         if self.waits:
             raise DataError(
-                f"{PUBLIC}: the column {self.day!r} gives each day its own, but {self.rule.name} compares days and "
-                "needs the same public data for all: remove the column, or choose a rule that pays days separately"
+                f"{PUBLIC}: the column {self.day!r} gives each day its own public data, but "
+                f"{self.rule.name} compares days and needs the same for all: "
+                "remove the column, or choose a rule that pays days separately"
             )
         return replace(self, known={None: self.public[day]} if day in self.public else {}, public_source=None)
 

@@ -193,7 +193,8 @@ def backtest(
         int | None, typer.Option(help="Stretches of days, or blocks.", min=1, show_default="5, or fewer")
     ] = None,
     first: Annotated[
-        int | None, typer.Option(help="Days before the first stretch.", min=1, show_default="a quarter, or up to 30")
+        int | None,
+        typer.Option(help="Days before the first stretch.", min=1, show_default="a quarter, but at least 30"),
     ] = None,
     recent: Recent = None,
     ahead: DaysAhead = None,

@@ -26,7 +26,7 @@ Day: TypeAlias = str | int | None
 
 Key: TypeAlias = tuple[str, Day]
 
-_SHOWN, _SHOWN_LABELS = 20, 12  # the most problems, and labels of a column, that messages list
+_SHOWN, _SHOWN_LABELS = 20, 12  # maximum number of problems, and of a column's labels, in a message
 
 NO_VALUE = frozenset({"", "#n/a", "-", "--", ".", "<na>", "?", "n.a.", "n/a", "na", "nan", "null"})
 """Spellings of a missing value, in lower case."""
@@ -174,7 +174,7 @@ class Request:
 
 
 def level_names(columns: Sequence[str | None], levels: Mapping[str, Sequence[str]]) -> tuple[str | None, ...]:
-    """Return columns, replacing each column with levels by all its levels but the first.
+    """Return columns, with every column of labels replaced by its levels except the first.
 
     Examples
     --------

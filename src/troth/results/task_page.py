@@ -101,7 +101,7 @@ def label_agreement(result: TaskResult) -> tuple[list[str], list[list[float]]]:
 
 
 def worker_agreement(result: TaskResult) -> tuple[list[str], list[list[float | None]]]:
-    """Return how often each two of the busiest workers gave the same label on common tasks."""
+    """Return how often each pair of the busiest workers gave the same label on common tasks."""
     busiest = sorted(result.payments, key=lambda payment: -payment.rows)[:_BUSIEST]
     names, reports = sorted(payment.provider for payment in busiest), result.recorded.reports
     labels = np.full((len(names), len(reports.tasks)), -1)

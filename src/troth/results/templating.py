@@ -26,6 +26,6 @@ def make_environment(*loaders: BaseLoader) -> Environment:
     )
     filters = ("number", "counted", "left_out", "brief", "share", "short", "probability", "money", "true_minus")
     environment.filters |= {name: getattr(formats, name) for name in filters}
-    environment.filters["in_words"] = VERDICT_LABELS.__getitem__
+    environment.filters["verdict_label"] = VERDICT_LABELS.__getitem__
     environment.globals |= {"pictures": pictures}
     return environment

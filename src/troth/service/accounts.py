@@ -132,9 +132,9 @@ def set_password(tx: Connection, account: str, password: str) -> None:
 def check_password(store: Store, name: str, password: str, source: str, device: str = "") -> str:
     """Return the account that a name and password belong to.
 
-    After `MAX_FAILURES` the next attempt must wait, longer each time, up to `MAX_WAIT`. This concerns attempts on the
-    same name from the same source, and after five times as many failures all attempts from that source, so nobody can
-    lock out somebody else from elsewhere. The source is an address, or a browser in which the account has signed in
+    After `MAX_FAILURES` the next attempt must wait, longer each time, up to `MAX_WAIT`. The wait applies to this
+    name from this source; after five times as many failures, to every name from this source. So nobody can lock out
+    somebody else from elsewhere. The source is an address, or a browser in which the account has signed in
     before, which holds the secret ``device``.
     """
     name = " ".join(unicodedata.normalize("NFC", name).split())[:200].replace("\0", "")
@@ -268,7 +268,7 @@ def write_uses(store: Store) -> None:
 
 
 def sign_in_link(tx: Connection, account: str) -> str:
-    """Create a one-time sign-in link and return its secret; earlier ones of the account end."""
+    """Create a one-time sign-in link and return its secret; earlier links of the account become invalid."""
     pending_link = (links.c.account == account) & (links.c.kind == "sign-in") & links.c.used.is_(None)
     tx.execute(update(links).where(pending_link).values(used=now()))
     return _new_link(tx, kind="sign-in", account=account)

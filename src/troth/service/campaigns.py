@@ -203,7 +203,7 @@ def add_member(tx: Connection, user: User, campaign: str, name: str, identity: s
     row = owned(tx, user, campaign, lock=True)
     if row.state != "draft":
         raise ConflictError(
-            "providers cannot be added once a round has been opened, because every cap depends on their number"
+            "providers cannot be added once a round was opened, because each provider's cap depends on their number"
         )
     name = new_name(name)
     for other in list_members(tx, campaign):
@@ -223,7 +223,7 @@ def change_group(tx: Connection, user: User, campaign: str, member: str, group: 
     row = owned(tx, user, campaign, lock=True)
     find_member(tx, campaign, member)
     if row.state != "draft":
-        raise ConflictError("groups cannot change once a round has been opened, because caps depend on them")
+        raise ConflictError("groups cannot change once a round was opened, because caps depend on them")
     tx.execute(update(members).where(members.c.id == member).values(group=_group_label(group)))
 
 

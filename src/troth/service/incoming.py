@@ -46,7 +46,7 @@ def remove_leftovers(*folders: Path) -> None:
 
 
 def check_upload_allowed(store: Store, user: User, campaign: str, number: int, key: str | None = None) -> None:
-    """Reject an upload to a closed round before reading it, unless it repeats a request that was answered."""
+    """Reject an upload that cannot be accepted before reading it, unless it repeats a request that was answered."""
     with store.read() as tx:
         if key is None or not was_answered(tx, user.account, key):
             _, member = campaigns.joined(tx, user, campaign)

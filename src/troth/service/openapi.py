@@ -48,7 +48,7 @@ def route_options(operation: Operation) -> dict[str, Any]:
     if isinstance(operation.input, Content):
         content = {operation.input.media_type: {"schema": _BODIES[operation.input.media_type]}}
         options["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
-        received = "Received in time and stored; it is read later, so ask again."
+        received = "Received in time and stored; it has not been read yet; ask again later."
         options["responses"][202] = {"model": model, "description": received}
     return {**options, "response_model": model}
 

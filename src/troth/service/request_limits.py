@@ -33,7 +33,7 @@ class BodyLimits:
             await self.app(scope, receive, send)
             return
         max_bytes = self._max_bytes(scope)
-        message = f"the request is larger than {max_bytes or 0:,} bytes, the maximum here"
+        message = f"the request is larger than {max_bytes or 0:,} bytes, the maximum"
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if max_bytes is not None and (not declared.isdigit() or len(declared) > 18 or int(declared) > max_bytes):
             refusal = JSONResponse(Refused(error=message).model_dump(), 413, {"connection": "close"})

@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
+    AliasChoices,
     BaseModel,
     ConfigDict,
     Field,
@@ -305,8 +306,9 @@ class ColumnSummary(ResponseBody):
     """A column of a file: minimum, maximum and mean of its numbers, or counts of its most common labels."""
 
     name: str
-    minimum: FiniteFloat | None = None
-    maximum: FiniteFloat | None = None
+    # uploads that were stored by an earlier version have "least" and "greatest"
+    minimum: FiniteFloat | None = Field(default=None, validation_alias=AliasChoices("minimum", "least"))
+    maximum: FiniteFloat | None = Field(default=None, validation_alias=AliasChoices("maximum", "greatest"))
     mean: FiniteFloat | None = None
     labels: list[tuple[str, int]] = []
 

@@ -135,7 +135,7 @@ def find_round(
 def add_upload(
     tx: Connection, user: User, campaign: str, number: int, upload: Upload, received: str | None = None
 ) -> str:
-    """Store an upload, ``received`` now by default, that its provider can confirm; return its identifier."""
+    """Store an upload, which its provider can then confirm; return its identifier. ``received`` defaults to now."""
     received = received or now()
     row, member = find_open_round(tx, user, campaign, number, received)
     reject_excess_uploads(tx, row.id, member.id)

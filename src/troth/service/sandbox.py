@@ -93,7 +93,7 @@ class Waiting:
                 self._stop()
 
     def _reset(self) -> None:
-        """Have no process: initially, and in a fork of the server, which must not share its parent's."""
+        """Start without a process: at first, and in a fork of the server, which must not share its parent's."""
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
         self.process: subprocess.Popen[bytes] | None = None

@@ -115,7 +115,7 @@ class Store:
 
     @contextmanager
     def _short_turn(self, began: float) -> Iterator[bool]:
-        """Wait briefly for the turn to write; yield whether it came. Raise if it did not and no other has committed."""
+        """Wait briefly for the turn to write; yield whether it came. Raise if nobody has committed meanwhile."""
         if self._lock is None:
             yield True
         elif self._lock.acquire(timeout=PROBE_SECONDS):
@@ -179,7 +179,7 @@ def now() -> str:
 
 
 def after(**span: float) -> str:
-    """Return the time a span from now, or before now if the span is negative."""
+    """Return the time this far from now; a negative span lies in the past."""
     return timestamp(datetime.now(UTC) + timedelta(**span))
 
 

@@ -74,7 +74,7 @@ def includes(root: str, size: int, index: int, leaf_hash: str, proof: Sequence[s
 
 
 def consistency_proof(leaves: Sequence[str], size: int) -> list[str]:
-    """Return the hashes which prove that the tree of the first ``size`` leaves has grown into the tree of all.
+    """Return the hashes that prove that the tree of all leaves extends that of the first ``size``.
 
     Examples
     --------

@@ -183,7 +183,7 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
 
 
 def _check_tasks(campaign: Campaign, payment: Mapping[str, Any], paid: int, cap: int) -> Checked:
-    """Check a payment for tasks: the price times the sum of shares, rounded down, with the price of all as the cap."""
+    """Check a payment for tasks: price times sum of shares, rounded down; the cap is the price of all its tasks."""
     price, tasks, shares = campaign.price or Fraction(), payment["rows"], payment["terms"]["shares"]
     if cap != floor(price * tasks):
         earned = campaign.text(floor(price * tasks))

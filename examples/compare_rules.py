@@ -52,8 +52,7 @@ def main() -> None:
     comparison = troth.compare(MODEL, RULES, LIES, ROWS, simulations=20_000)
     print(comparison)
     comparison.plot(path)
-    comparison.audits["Troth: SyntheticPeers"].plot(path.with_name("audit.png"))
-    print(f"\nwritten to {path.name} and audit.png in {path.parent.name}/")
+    print(f"\nwritten to {path}")
 
 
 if __name__ == "__main__":
